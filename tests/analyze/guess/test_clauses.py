@@ -114,6 +114,10 @@ the GPU spends most of its time waiting for the CPU = gpu idle more than 50%
 one triton kernel, nothing else = 1 triton kernel ; 1 kernel
 twice as many mul ops as add ops = aten::mul is 2x of aten::add
 layout conversions eat a good 10% of the GPU time = layout-conversions takes at least 10% of gpu time
+I bet the matmuls eat well over 50% of the GPU time = matmuls takes more than 50% of gpu time || matmuls takes more than 55% of gpu time
+attention is slower than the seven matmuls combined = attention time is more than matmuls time
+no gap on the GPU is longer than 100 us = not: longest gap more than 100 us
+more than three quarters of the kernels are shorter than 5 microseconds = more than 75% of kernel takes less than 5 us
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little.
@@ -240,6 +244,19 @@ def test_quantities_that_a_sentence_can_speak_of() -> None:
     assert {one.text: one.verdict for one in found} == wanted
     assert found[0].why == "read as: gelu plus mul time is about 30% of gpu time"
     assert "no power" in found[-2].why
+
+
+def test_a_word_that_narrows_decides_what_no_part_can_change() -> None:
+    """No part of gelu takes more than all of it, and nobody knows what a paged one is."""
+    said = """
+    paged gelu takes more than 90% of the GPU time = miss
+    paged gelu takes less than 90% of the GPU time = hit
+    paged gelu takes more than 1% of the GPU time = unknown
+    there are 3 paged gelu kernels = unknown
+    """
+    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
+    found = check(recorded("mlp_eager"), list(wanted))
+    assert {one.text: one.verdict for one in found} == wanted
 
 
 def test_the_backward_of_gelu_is_no_gelu() -> None:

@@ -51,6 +51,7 @@ class SpokenClaim(NamedTuple):
     readings: tuple[Any, ...]
     denied: bool = False
     by_slots: bool = False
+    narrowed: str = ""
 
 
 class Spoken(NamedTuple):
@@ -148,13 +149,14 @@ def _read(
 ) -> list[SpokenClaim] | None:
     """Every claim of a part, each with all of its readings."""
     found = []
+    text, _, narrowed = text.partition(" ## ")
     for claim in text.split(" && "):
         claim, denied = claim.removeprefix("!"), claim.startswith("!")
         parts = claim.split(" || ")
         readings = [read(_bare(each), by_slots) or read(each, by_slots) for each in parts]
         if None in readings:
             return None
-        found.append(SpokenClaim(_bare(claim), tuple(readings), denied, by_slots))
+        found.append(SpokenClaim(_bare(claim), tuple(readings), denied, by_slots, narrowed))
     return found
 
 
@@ -172,6 +174,9 @@ def _claims(
     subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> list[SpokenClaim] | None:
+    # `AdamW is fused, one kernel per step`: one of its own, or of all?
+    if about[0] and _KERNELS.match(text) and reader.said(about[0]):
+        return None
     if not (about[0] and _OF_THOSE.fullmatch(text)) and (found := read(text)):
         return found
     for candidate in _worded(text, about, reader):
@@ -198,6 +203,9 @@ def _claims(
 _PRONOUN = re.compile(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
+_KERNELS = re.compile(
+    r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)"
+)
 _OF_THEM = re.compile(r"(?<=\w )of (?:them|these|those)\b")
 _OF_THOSE = re.compile(
     r"\w+ (?:forward|backward|in fp\d+|in bf16)"

@@ -167,6 +167,12 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         return Heard("count", f"at least {least}", f"at most {most}"), after
     if found := _fraction(tokens, at):
         share, after = found
+        if sign == "between" and key_at(tokens, after) == "and":
+            end = _fraction(tokens, after + 1)
+            if end is None:
+                raise ParseFailure(after, ["a share"])
+            ends = (f"at least {share:.0%}", f"at most {end[0]:.0%}")
+            return Heard("share", *ends), end[1]
         later, after = _phrase(tokens, after, "afterwards")
         sign = "about" if sign in ("", "exactly", "only") else _SLOWER.get(sign, sign)
         return _heard("share", later or sign, far, round(share * 100), "%"), after
@@ -242,12 +248,14 @@ def _ratio(tokens: Tokens, place: int) -> tuple[Heard, int]:
     sign, far, at = _sign(tokens, place)
     if value := _RATIOS.get(key_at(tokens, at)):
         return _heard("ratio", sign, far, value, "x"), at + 1
-    found, after = quantity(tokens, place)
-    if found.dimension == "count" and key_at(tokens, after) == "times" and not found.upper:
-        return Heard("ratio", f"{found.text}x"), after + 1
-    if found.dimension != "ratio" or found.upper:
+    if found := _fraction(tokens, at):  # `a third of the time that B takes`
+        return _heard("ratio", sign or "about", far, round(found[0], 2), "x"), found[1]
+    heard, after = quantity(tokens, place)
+    if heard.dimension == "count" and key_at(tokens, after) == "times" and not heard.upper:
+        return Heard("ratio", f"{heard.text}x"), after + 1
+    if heard.dimension != "ratio" or heard.upper:
         raise ParseFailure(place, ["twice", "3x"])
-    return found, after
+    return heard, after
 
 
 def _who(tokens: Tokens, place: int) -> tuple[str, int]:

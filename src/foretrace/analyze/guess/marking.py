@@ -170,7 +170,8 @@ class Guess:
 
     `parts` are its claims, of which all must hold, or with `agree` its readings, which must have
     one verdict. With `denied` the opposite of them holds. `unread` is what was not understood.
-    `by_slots`: it was read in other words than its own.
+    `by_slots`: it was read in other words than its own. `narrowed`: words that make what it speaks
+    of smaller, in a way that is not known (`paged attention`).
     """
 
     text: str
@@ -184,6 +185,7 @@ class Guess:
     denied: bool = False
     unread: str = ""
     by_slots: bool = False
+    narrowed: str = ""
 
     @property
     def expected(self) -> str:
@@ -231,7 +233,8 @@ def _heard(text: str, reason: str, reader: ClaimReader) -> Guess | None:
     unread = "; ".join(found.unread)
     by_slots = any(claim.by_slots for claim in found.claims)
     whole = replace(_joined(text, claims), text=text, reason=reason, parts=tuple(claims))
-    return replace(whole, agree=False, denied=False, unread=unread, by_slots=by_slots)
+    plain = replace(whole, agree=False, denied=False, narrowed="")
+    return replace(plain, unread=unread, by_slots=by_slots)
 
 
 def _spoken_of(guess: Guess) -> tuple[str, str]:
@@ -261,7 +264,9 @@ def _claimed(claim: SpokenClaim) -> Guess:
     found = _joined(claim.said, list(claim.readings), agree=True)
     parts = found.parts or (found,)
     said = f"not: {claim.said}"
-    return replace(found, text=said, parts=parts, denied=True) if claim.denied else found
+    if claim.denied:
+        found = replace(found, text=said, parts=parts, denied=True)
+    return replace(found, narrowed=claim.narrowed)
 
 
 # kinds of one measured figure or fact, of which `not` says the opposite
@@ -378,6 +383,8 @@ def _placed(guess: Guess, found: Verdict, evidence: Evidence, other: Evidence | 
 
 def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
     """Mark one prediction."""
+    if guess.narrowed:
+        return _narrowed(guess, mark(replace(guess, narrowed=""), evidence, other))
     if guess.parts:
         return _mark_parts(guess, [mark(part, evidence, other) for part in guess.parts])
     found = _measured(guess, lambda: _query(guess, evidence, other))
@@ -393,6 +400,19 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
     if measured.verdict == "unknown" and gap and gap not in why:
         why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
     return _verdict(guess, measured, why)
+
+
+def _narrowed(guess: Guess, found: Verdict) -> Verdict:
+    """What holds when `paged` is not known: no part of attention is more than all of it."""
+    symbol = getattr(guess.args.get("compare"), "symbol", "")
+    none = guess.kind.name in ("counts", "presence") and {"no", "not"} & set(guess.args)
+    less = (symbol in ("<", "<=") or none) and found.verdict == "hit"
+    more = (symbol in (">", ">=") or guess.kind.name == "presence") and found.verdict == "miss"
+    decided = guess.kind.name in ("ratios", "counts", "presence") and (less or (more and not none))
+    if guess.parts or (not decided and found.verdict in ("hit", "miss")):
+        why = f"`{guess.narrowed}` is not known here; this is what all of it measures"
+        return replace(found, verdict="unknown", why=why)
+    return found
 
 
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:

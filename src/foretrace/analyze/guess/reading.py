@@ -45,6 +45,7 @@ VERBS = frozenset(
 SUBJECTS = frozenset(
     {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
 )
+_NARROWED = re.compile("‹([^›]*)›")
 _PREPOSITIONS = ("in", "for", "of", "during", "throughout", "over", "across", "within")
 _NOUNS_EACH = 2  # nouns that begin with one word, the longest
 _NOUNS = ("a", "b", "c")  # slots of a shape that are selectors
@@ -125,6 +126,14 @@ class Lattice:
                 found[after - place][tag] = value
             except ParseFailure:
                 pass
+        for skipped in self._narrowing(place, bool(found)):
+            for size in range(min(_LONGEST_NOUN, len(tokens) - place - skipped), 0, -1):
+                text = " ".join(token.text for token in tokens[place + skipped :][:size])
+                if named := self.reader.said(text):
+                    by = " ".join(token.text for token in tokens[place : place + skipped])
+                    narrowed = named._replace(said=f"{named.said}‹{by}›")
+                    found[skipped + size].setdefault("noun", narrowed)
+                    break
         word = tokens[place].key
         empty = word.isalpha() and word.endswith("ly") and word not in listed("degrees")
         if word in listed("harmless") or (empty and not found):
@@ -134,6 +143,21 @@ class Lattice:
         if _MARK.search(tokens[place].text):
             found[1]["name"] = tokens[place].text
         return dict(sorted(found.items(), reverse=True))
+
+    def _narrowing(self, place: int, known: bool) -> Iterator[int]:
+        """How many words at a place can narrow a noun behind them: `paged attention`."""
+        for size in (1, 2):
+            word = self.tokens[place + size - 1].key if place + size < len(self.tokens) else ""
+            listed_one = word in listed("narrowing")
+            if not (listed_one or (word.isalpha() and len(word) > 2 and self._unknown(word))):
+                return
+            if size == 1 and known and not listed_one:
+                return
+            yield size
+
+    def _unknown(self, word: str) -> bool:
+        known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(word)
+        return not known and word not in listed("never_narrowing") and not word.endswith("ly")
 
     def may_have(self, pattern: Pattern) -> bool:
         """Whether the tags that a shape cannot do without are there."""
@@ -247,6 +271,11 @@ class ClaimReader:
             return ""  # a noun alone says nothing, but `one D2H copy every step` does
         template = template.removeprefix("@here ")
         nouns = [str(args[name]) for name in _NOUNS if name in args]
+        marked = {name: _NARROWED.findall(v) for name, v in args.items() if isinstance(v, str)}
+        if any(by for name, by in marked.items() if name not in ("a", "counts")):
+            return ""  # only of what is measured it is known what less of it means
+        narrowed = [by for found in marked.values() for by in found]
+        nouns = [_NARROWED.sub("", each) for each in nouns]
         phases = [each for each in nouns if each.split()[-1] in PHASES]
         if " plus " in template and phases and any(" " in each for each in nouns):
             return ""  # `attention forward and backward`: the second one is of attention too
@@ -268,7 +297,8 @@ class ClaimReader:
             )
             for each in clocks
         ]
-        return _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)
+        said = _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)
+        return _NARROWED.sub("", said) + (f" ## {' '.join(narrowed)}" if narrowed else "")
 
 
 def _scoped(claims: str, where: str) -> str:
@@ -315,7 +345,8 @@ def _reads(
             for tag in tags:
                 value = None if tag not in found else fits(found[tag]) if fits else tag
                 if value is not None:
-                    yield value, place + size, 1
+                    narrowed = isinstance(value, str) and "‹" in value  # read so at last
+                    yield value, place + size, 1 + 10 * narrowed
                     break
 
     return read
@@ -355,7 +386,7 @@ def _counts(lattice: Lattice, place: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _counted(amount: Heard, named: Named) -> str | None:
-    if named.said in PHASES:  # `3 forward`: of what was said before
+    if _NARROWED.sub("", named.said) in PHASES:  # `3 forward`: of what was said before
         return None
     # of modules, those that there are; each is called in every step
     what = f"distinct {named.said}" if named.selector.kind == "module" else named.said

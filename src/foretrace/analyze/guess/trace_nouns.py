@@ -30,7 +30,9 @@ def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> 
         found = _fitting([text.lower()], modules(evidence)) if modules_first else []
         if len(found) == 1:
             return noun(f'module "{found[0]}"')
-        return noun(text) or _named(text, evidence, noun)
+        head, _, last = text.rpartition(" ")
+        bare = noun(head) if head and last.lower() in listed("after_noun") else None
+        return noun(text) or bare or _named(text, evidence, noun)
 
     return ClaimReader(read, lambda word: _own(word, evidence))
 

@@ -372,6 +372,8 @@ def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     if word == "cublas" and operation.role == "gemm":  # its kernels have other names
         by_name = {"nvjet": True, "xmma": True, "cutlass": None}
         return next((known for name, known in by_name.items() if name in family), False)
+    if word == "cudnn" and operation.role == "conv":  # its op says who chose the kernel
+        return True if any("cudnn" in op for op in operation.chain) else None
     hidden = operation.role == "attention" and "triton" in family and not found
     return None if family == "unknown" or hidden else False
 

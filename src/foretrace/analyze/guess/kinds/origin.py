@@ -5,6 +5,7 @@ The names must appear in this order; others can be between them. `ProfilerStep*`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from foretrace.analyze.guess import kinds
@@ -12,7 +13,7 @@ from foretrace.analyze.guess.grammar import Slot, read_name
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Window, named
-from foretrace.analyze.guess.words import FAMILY_WORDS, MEMORY, ParseFailure, Token, key_at
+from foretrace.analyze.guess.words import FAMILY_WORDS, MEMORY, ParseFailure, Token, key_at, text_at
 
 
 def _from(window: Window, query: Query) -> Measurement:
@@ -50,6 +51,9 @@ def _read_chain(tokens: Sequence[Token], place: int) -> tuple[list[str], int]:
     # `copies come from pageable memory`, `gemms come from cuBLAS` are about no caller
     if key_at(tokens, place) in (*MEMORY, *FAMILY_WORDS):
         raise ParseFailure(place, ["a name"])
+    plain = place < len(tokens) and re.fullmatch("[a-z]+", text_at(tokens, place))
+    if plain and not tokens[place].quoted and key_at(tokens, place + 1) not in ("", ">"):
+        raise ParseFailure(place, ["a name"])  # `from a graph replay`
     value, place = read_name(tokens, place)
     found = [value]
     while key_at(tokens, place) == ">":

@@ -25,6 +25,7 @@ from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
 from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait
 from foretrace.base.units import percent_text, ratio_text
+from foretrace.names.families import VIEWS
 
 _GPU_TIME = Measure("gpu time", "gpu time")
 _STEP_TIME = Measure("step time", "cpu time")
@@ -136,6 +137,8 @@ def _is_phase(args: Mapping[str, Any]) -> bool:
 def _none(query: Query, what: Selector) -> bool:
     """Whether it is certain that there is nothing whose share could be large."""
     there = any(certain(each, what).sure for each in query.windows)
+    if not there and what.word in VIEWS:
+        raise Unknown(f"{what.word} is a view: it launches nothing")
     if not there and what.text == "attention" and written_out(query.windows[0]):
         raise Unknown("attention is written out as matmuls and a softmax")
     return what.on_gpu and not there and not query.windows[0].evidence.mentions(what.word)
