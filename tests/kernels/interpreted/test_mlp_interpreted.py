@@ -210,3 +210,28 @@ def test_rows_off_the_grid_are_padded(
         assert_as_good_as_torch(got, other, truth, ulps=2)
     with torch.no_grad():
         assert torch.equal(gated_mlp(*tensors), mine[0])
+
+
+@pytest.mark.parametrize("plan", ["tma"], indirect=True)
+def test_a_model_stays_one_graph(plan: Plan) -> None:
+    """Two layers, by module and by function: one graph with two operators, at every batch size."""
+    torch._dynamo.reset()
+    modules = [GeGLUMLP(24, 40, dtype=torch.float16) for _ in range(2)]
+    graphs: list[torch.fx.GraphModule] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        last = modules[1]
+        weights = (getattr(last, f"{name}_proj").weight for name in ("gate", "up", "down"))
+        return gated_mlp(torch.relu(modules[0](x)), *weights) + x
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(model, fullgraph=True, backend=backend, dynamic=True)
+    for rows in (6, 10):
+        x = torch.randn(rows, 24).half()
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=2e-3)
+    assert len(graphs) == 1
+    called = [str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"]
+    assert sum("gated_mlp" in name for name in called) == 2
