@@ -407,6 +407,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "step": ("noun", _noun_that(lambda found: found.kind == "step")),
     "bare": ("rat", lambda heard: heard if heard.text[0].isdigit() else None),
     "loader": ("noun", _noun_that(lambda found: found.name.startswith("enumerate(DataLoader)"))),
+    "compile": ("noun", _noun_that(lambda found: found.text == "torch.compile")),
     "graphs": ("noun", _noun_that(lambda found: "GraphLaunch" in found.name)),
     "conversions": ("noun", _noun_that(lambda found: Trait("layout", "true") in found.traits)),
     "optimizer": ("noun", lambda named: named.said if named.said.lower() in OPTIMIZERS else None),
