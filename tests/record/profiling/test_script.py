@@ -19,6 +19,7 @@ from foretrace.record.profiling.script import (  # noqa: E402
     ScriptOptions,
     record_script,
 )
+from foretrace.record.profiling.script_hooks import StepFinder  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -129,6 +130,17 @@ def test_a_module_that_is_compiled_in_place_is_stepped(run: Run) -> None:
     in_place = 'net.compile(backend="eager")\nwith torch.no_grad():'
     done = run(INFERENCE.replace("with torch.no_grad():", in_place))
     assert (done.exit_code, done.steps) == (7, 12)
+
+
+def test_no_step_begins_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks: list[str] = []
+    module = torch.nn.Linear(2, 2)
+    monkeypatch.setattr("foretrace.record.profiling.script_hooks.on_cuda", lambda: True)
+    with StepFinder(lambda: marks.append("step")):
+        for capturing in (False, True, False):
+            monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)  # noqa: B023
+            module(torch.ones(1, 2))
+    assert len(marks) == 2
 
 
 def test_cupti_is_detached_after_the_trace_and_never_with_it(

@@ -41,6 +41,7 @@ from torch.profiler.profiler import _KinetoProfile
 from foretrace.base import files
 from foretrace.record.profiling.export import copy_trace
 from foretrace.record.profiling.patches import replaced
+from foretrace.record.profiling.run_record import on_cuda
 from foretrace.record.profiling.window import Capture
 
 KINDS = ("auto", "forward", "optimizer", "none")
@@ -137,8 +138,10 @@ class StepFinder:
         return compile_in_place
 
     def _begin(self) -> None:
-        self._pending = False
-        self._mark()
+        # a profiler that starts or stops waits for the GPU, which breaks the capture of a graph
+        if not (on_cuda() and torch.cuda.is_current_stream_capturing()):
+            self._pending = False
+            self._mark()
 
     def _at_home(self) -> bool:
         return self._home == (os.getpid(), threading.get_ident())
