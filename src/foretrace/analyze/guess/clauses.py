@@ -1,9 +1,9 @@
 """A sentence in an engineer's own words, as sentences of the language.
 
 `spoken` is asked where the grammar does not read a text. It splits a sentence of several claims at
-its commas and conjunctions; each claim is read as it stands, else by its slots (see `slots`). A
-word that is not understood is never dropped. A claim can have several readings (`||`), of which all
-must agree.
+its commas and conjunctions; each claim is read as it stands, else by its shape (see `reading`). A
+word that could change the answer is never dropped. A claim can have several readings (`||`), of
+which all must agree.
 """
 
 from __future__ import annotations
