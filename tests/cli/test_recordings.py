@@ -185,8 +185,9 @@ def one_rung(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_rung")
 def test_without_a_terminal_it_tells_at_once(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     out = tmp_path / "new" / "tour.html"
     assert main(["tour", "--no-cache", "-o", str(out)]) == 0
     assert not (tmp_path / "cache").exists()
