@@ -47,7 +47,10 @@ def test_an_agent_gets_the_overview_and_the_evidence(tmp_path: Path) -> None:
     assert "GPU-BOUND" in overview
     assert "ids for evidence: " in overview
     assert len(overview) <= MOST
-    assert "no id" in evidence or "events (" in evidence
+    assert "fix:compile" in overview
+    assert "name: compile\n" in evidence
+    assert "step after it: " in evidence
+    assert "vectorized_elementwise_kernel" in evidence
     assert refused.startswith("refused: no file '../run.json.gz'")
 
 
@@ -62,6 +65,13 @@ def test_only_files_inside_the_folders_are_opened(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="no file"):
                 tools._path(name)
     assert tools._path("mlp_eager") == str(recordings.traces()["mlp_eager"])
+
+
+def test_a_file_that_is_no_trace_is_answered_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("no json")
+    answer = Tools([tmp_path.resolve()]).overview("bad.json")
+    assert "begins with neither" in answer
+    assert "ids for evidence: none" in answer
 
 
 def test_an_answer_is_quoted_and_bounded() -> None:

@@ -46,6 +46,8 @@ def test_the_recorded_run_of_shapes_has_liger(capsys: pytest.CaptureFixture[str]
     assert all(len(c["visits"]) == len(document["shapes"]) for c in document["contenders"])
     assert main(["shapes", "block", "--recorded", "h200"]) == 2
     assert "choose from mlp" in capsys.readouterr().err
+    assert main(["shapes", "mlp", "--recorded", "h200", "--sweep", "batch=8"]) == 2
+    assert "leave out what says how to run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("short", "name"), recordings.SHORT.items())

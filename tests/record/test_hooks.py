@@ -37,7 +37,7 @@ def test_steps_that_compile_are_not_recorded(
     recording.finish()
     said = capsys.readouterr().err
     assert said.count("foretrace: ") == 1
-    assert f"3 steps are in {tmp_path / 't.json.gz'}" in said
+    assert f"3 steps in {tmp_path / 't.json.gz'}" in said
     import foretrace
 
     trace = foretrace.open(tmp_path / "t.json.gz", cache=False)
@@ -46,6 +46,17 @@ def test_steps_that_compile_are_not_recorded(
     assert "plain" in names
     assert not any(name.startswith("compiles") for name in names)
     assert json.loads((tmp_path / "t.run.json").read_text())["timing"]["calls_timed"] > 0
+
+
+def test_a_training_that_ends_early_says_how_many_steps_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = StepRecording(tmp_path / "t", show=False)
+    for _ in range(7):
+        step()
+        recording.step()
+    recording.finish()
+    assert f"1 step in {tmp_path / 't.json.gz'}; see" in capsys.readouterr().err
 
 
 def test_a_short_training_is_told_what_it_needs(
@@ -84,4 +95,4 @@ def test_epochs_of_a_watched_loader_are_one_training(
     assert seen == 48
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.json.gz", "t.run.json"]
     watched.recording.finish()  # as at the end of the process
-    assert capsys.readouterr().err.count("steps are in") == 1
+    assert capsys.readouterr().err.count(" steps in ") == 1

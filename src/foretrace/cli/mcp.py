@@ -80,7 +80,7 @@ class Tools:
     def overview(self, trace: str) -> str:
         """What bounds a step, what to do first with its predicted time, where the time goes."""
         path = self._path(trace)
-        document = json.loads(_run("look", path, "--json") or "{}")
+        document = _document(path)
         found = [each["rule"] for each in document.get("findings", ()) if each["state"] == "found"]
         ids = [f"fix:{each['name']}" for each in document.get("fixes", ())]
         ids += [f"finding:{rule}" for rule in found]
@@ -122,13 +122,13 @@ class Tools:
     def evidence(self, trace: str, id: str) -> str:  # noqa: A002 - the word that agents use
         """The figures and the first events behind an id of `overview` or `findings`."""
         path = self._path(trace)
-        document = json.loads(_run("look", path, "--json") or "{}")
+        document = _document(path)
         kind, _, name = id.rpartition(":")
         rows = [each for each in document.get("findings", ()) if each["rule"] == name]
         if kind == "fix" or not rows:
             rows = [each for each in document.get("fixes", ()) if each["name"] == name]
         if not rows:
-            return _block(f"no id {id!r} in this trace: overview lists them")
+            raise UsageError(f"no id {id!r} in this trace: overview lists them")
         events = rows[0].pop("events", [])
         told = "\n".join(_figures(rows[0]))
         listed = ", ".join(map(str, events[:EVENTS]))
@@ -175,6 +175,12 @@ def _figures(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"{named}: {time_text(value)}"
         elif value not in ("", None, [], False):
             yield f"{key}: {value}"
+
+
+def _document(path: str) -> Any:
+    """What `look --json` prints; nothing where the file is refused, which the text then says."""
+    told = _run("look", path, "--json")
+    return json.loads(told) if told.startswith("{") else {}
 
 
 def _run(*arguments: str) -> str:

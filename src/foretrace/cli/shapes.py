@@ -72,11 +72,13 @@ def command(
 
     if plot:
         need_matplotlib(plot)
-    every = rest.pop("all")
+    every, choice = rest.pop("all"), Choice(**rest)
+    if recorded and (sweeps or contenders or keep_cache or choice != Choice()):
+        raise UsageError("--recorded shows a run as it was: leave out what says how to run")
     if recorded:
         document = _recorded(rung, recorded)
     else:
-        document = _measured(rung, sweeps, contenders, Choice(**rest), keep_cache)
+        document = _measured(rung, sweeps, contenders, choice, keep_cache)
     if plot:
         plot_shapes(document, plot)
     everything = every or form == "markdown"

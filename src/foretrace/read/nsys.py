@@ -12,17 +12,16 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
 from foretrace.base.errors import TraceError
+from foretrace.read.chrome_events import Event, listed
 from foretrace.schema.ledger import LedgerBuilder
 
-_AT_ONCE = 4096  # events in one block
 _HINT = "write it with `nsys export --type sqlite REPORT.nsys-rep`"
 _VERSION = re.compile(r"(?:_ptsz)?_v\d+(?:_ptsz)?$")  # of a CUDA call: cudaLaunchKernel_v7000
 _RANGES = (59, 60)  # NvtxPushPopRange, NvtxStartEndRange
@@ -34,7 +33,6 @@ _TEXTS = {"value", "text", "name"}
 _NEEDED = {"id", "value", "start", "end", "deviceId", "streamId", "globalTid"}
 _NULL = type(None)
 
-Event = dict[str, Any]
 Row = dict[str, Any]
 
 
@@ -59,11 +57,7 @@ def _document(path: str, label: str, ledger: LedgerBuilder) -> Iterator[bytes]:
         raise TraceError("E_WRONG_FORMAT", label, what, hint=_HINT)
     ledger.note("nsys_export")
     yield encode(export.header())[:-1] + b',"traceEvents":['
-    events, comma, done = export.events(), b"", 0
-    while block := list(islice(events, _AT_ONCE)):
-        yield comma + encode(block)[1:-1]
-        comma, done = b",", done + len(block)
-        notices.report(f"reading {done:,} events: {label}")
+    yield from listed(export.events(), label)
     yield b"]}"
     if export.unusable:
         ledger.note("event_unparsable", export.unusable)

@@ -12,17 +12,14 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.json import encode
 
-from foretrace.base import budget, notices
 from foretrace.base.errors import TraceError
+from foretrace.read.chrome_events import Event, listed
 from foretrace.schema.ledger import LedgerBuilder
 
-_AT_ONCE = 4096  # events in one block
 _DEPTH = 16  # of arguments inside arguments
 _HINT = "write Chrome JSON: prof.export_chrome_trace('trace.json.gz')"
 _ROOM_NS = 3_600_000_000_000  # an hour: later packets may be earlier than the first one
@@ -38,7 +35,6 @@ _OPS = re.compile(
 _OPS_ARGS = {"Input Dims", "Sequence number", "Fwd thread id", "kernel_backend"}
 _MARKS = ("ProfilerStep#", "Optimizer.", "## ", "nccl:", "gloo:")  # ranges, whatever they have
 
-Event = dict[str, Any]
 Fields = list[tuple[int, Any]]
 
 
@@ -62,14 +58,9 @@ def from_pftrace(raw: Iterable[bytes], label: str, ledger: LedgerBuilder) -> Ite
     ledger.note("perfetto_export")
     trace = _Trace(b"".join(raw), label, ledger)
     yield b'{"schemaVersion":1,"traceEvents":['
-    events, comma, done = trace.events(), b"", 0
-    while block := list(islice(events, _AT_ONCE)):
-        yield comma + encode(block)[1:-1]
-        comma, done = b",", done + sum(event["ph"] == "X" for event in block)
-        notices.report(f"reading {done:,} events: {label}")
-        budget.check()
+    yield from listed(trace.events(), label)
     yield b'],"baseTimeNanoseconds":%d}' % trace.base
-    if not done:
+    if not trace.base:
         what = "a Perfetto protobuf trace without events of torch.profiler"
         raise TraceError("E_WRONG_FORMAT", label, what, offset=0, hint=_HINT)
 
@@ -79,7 +70,7 @@ class _Trace:
 
     def __init__(self, data: bytes, label: str, ledger: LedgerBuilder) -> None:
         self.data, self.label, self.ledger = data, label, ledger
-        self.base = 0  # the first time, so that the times of events are short
+        self.base = 0  # near the first time, so that the times of events are short
         self.sequences: defaultdict[int, _Sequence] = defaultdict(_Sequence)
         self.tracks: dict[int, Event] = {}
         self.begun: defaultdict[int, list[_Open]] = defaultdict(list)

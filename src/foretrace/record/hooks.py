@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from foretrace.base.errors import ForetraceError
+from foretrace.base.units import plural
 from foretrace.record.profiling import capture
 from foretrace.record.profiling.window import Capture
 
@@ -64,7 +65,7 @@ class StepRecording:
         waited = self._capture is None and not self.is_over and self._seen
         self._close()
         if self._capture is not None and self._capture.trace is not None:
-            self._tell(self._capture.trace)
+            self._tell(self._capture.trace, self._capture.whole_steps)
         elif waited:
             need = QUIET + WARMUP + 1 + self.steps
             _say(f"nothing was recorded: {self._seen} steps ended, and {need} are needed")
@@ -103,10 +104,10 @@ class StepRecording:
         for note in notes:
             _say(str(note.message))
 
-    def _tell(self, trace: os.PathLike[str]) -> None:
+    def _tell(self, trace: os.PathLike[str], steps: int) -> None:
         if os.environ.get("RANK", "0") != "0":
             return
-        _say(f"{self.steps} steps are in {trace}; see them again: foretrace look {trace}")
+        _say(f"{plural(steps, 'step')} in {trace}; see again: foretrace look {trace}")
         if self.show:
             from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
             from foretrace.show.overview import look
