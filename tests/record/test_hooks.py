@@ -49,8 +49,12 @@ def test_steps_that_compile_are_not_recorded(
 
 
 def test_a_training_that_ends_early_says_how_many_steps_there_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from torch._dynamo.utils import counters
+
+    compiled_before = Counter({"total": 5})  # by earlier work of this process
+    monkeypatch.setitem(counters, "frames", compiled_before)
     recording = StepRecording(tmp_path / "t", show=False)
     for _ in range(7):
         step()
@@ -68,6 +72,24 @@ def test_a_short_training_is_told_what_it_needs(
     recording.finish()
     assert "nothing was recorded: 2 steps ended, and 9 are needed" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_that_fails_leaves_no_profiler_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = StepRecording(tmp_path / "t", show=False)
+
+    def fails(_: object) -> None:
+        raise OSError("no space left")
+
+    for number in range(9):
+        if number == 7:
+            assert torch.autograd.profiler._is_profiler_enabled
+            monkeypatch.setattr("foretrace.record.profiling.window.Capture.step", fails)
+        recording.step()
+    recording.finish()
+    assert not torch.autograd.profiler._is_profiler_enabled
+    assert "OSError: no space left" in capsys.readouterr().err
 
 
 def test_no_error_reaches_the_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -39,7 +40,8 @@ class StepRecording:
     ) -> None:
         self.path, self.steps, self.show, self.rest = path, steps, show, rest
         self.is_over = False  # recorded and timed, or given up
-        self._seen = self._quiet = self._compiled = 0
+        self._seen = self._quiet = 0
+        self._compiled = _frames_compiled()  # earlier work of this process is none of ours
         self._capture: Capture | None = None
         self._finished = False
         self._home = os.getpid()
@@ -99,6 +101,9 @@ class StepRecording:
         except Exception as problem:  # noqa: BLE001 - none of ours may reach the training
             known = isinstance(problem, ForetraceError)
             _say(str(problem) if known else f"{type(problem).__name__}: {problem}")
+            if not self.is_over and self._capture is not None:
+                with suppress(Exception):  # its profiler must not run on
+                    self._capture.__exit__(type(problem), problem, None)
             self.is_over = True
             return
         for note in notes:
