@@ -17,10 +17,11 @@ from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
+from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
-from foretrace.show.overview.predictions import without_profiler
+from foretrace.show.overview.predictions import first_text, without_profiler
 from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
@@ -108,3 +109,17 @@ def test_most_steps_without_a_kernel_beside_a_run_record(tmp_path: Path) -> None
     step = measured(ft.open(path, cache=False))
     assert step is not None
     assert (step.profiled, step.launches, step.apart_ns) == (False, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("ns", "now"),
+    [
+        (34_400_000, "34.4 ms without the profiler to"),  # the verdict says the recorded 35.2 ms
+        (35_190_000, "; 35.2 ms to"),
+        (30_000_000, "; 30.0 ms to"),  # the verdict says this one
+    ],
+)
+def test_a_time_that_the_verdict_does_not_give_is_explained(ns: float, now: str) -> None:
+    step = StepTime(35_200_000, 35_000_000, ns, ns, ns)
+    fix = FixEntry("compile", "torch.compile(model)", "why", 16e6, 15e6, 25e6)
+    assert now in first_text(step, fix)
