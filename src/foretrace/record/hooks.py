@@ -41,7 +41,7 @@ class StepRecording:
         self.path, self.steps, self.show, self.rest = path, steps, show, rest
         self.is_over = False  # recorded and timed, or given up
         self._seen = self._quiet = 0
-        self._compiled = _frames_compiled()  # earlier work of this process is none of ours
+        self._compiled = _frames_compiled()  # what this process compiled before does not count
         self._capture: Capture | None = None
         self._finished = False
         self._home = os.getpid()
