@@ -116,10 +116,13 @@ class Spans:
 
     def _free(self, span: Span) -> int:
         """When a step or call begins and the GPU has finished what was launched earlier."""
+        return max(span.start_ns + self.gpu.lag, self.drained(span))
+
+    def drained(self, span: Span) -> int:
+        """When the GPU has finished what was launched before a step or call."""
         launched, reach = self._reach
         earlier = int(np.searchsorted(launched, span.start_ns, side="left"))
-        begin = span.start_ns + self.gpu.lag
-        return max(begin, int(reach[earlier - 1]) if earlier else begin)
+        return int(reach[earlier - 1]) if earlier else EVER
 
     def since(self, span: Span) -> int:
         """From when on GPU work counts for a step: what runs beside an earlier step's work takes

@@ -134,6 +134,16 @@ def test_wall_ends_with_the_later_of_host_and_gpu(tmp_path: Path) -> None:
     assert (found.a.pace.median, found.b.pace.median) == (5_000, 8_000)
 
 
+def test_a_queue_that_runs_behind_is_not_wall_time(tmp_path: Path) -> None:
+    """The host launches three steps of 8 us in 6 us: the GPU takes 8 us for each of them."""
+    builder = TraceBuilder()
+    for number in range(3):
+        builder.step(number, 2_000 * number, 2_000).op("aten::mm", 2_000 * number, 500)
+        builder.launch(2_000 * number + 100, 10).kernel("mm", 1_000 + 8_000 * number, 8_000)
+    found = compare(made(tmp_path, builder, "a"), made(tmp_path, builder, "b"))
+    assert (found.wall_ns.a, found.a.pace.median) == (8_000, 8_000)
+
+
 def test_equal_kernels_share_what_they_are(tmp_path: Path) -> None:
     """Each had its own texts and launch: two traces of 29 MB took 74 MB more."""
     a, b = (made(tmp_path, steps([5_000], kernels=3), name) for name in "ab")

@@ -423,8 +423,9 @@ def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
     """GPU busy, host, wall, GPU idle and pace of one repeat.
 
     Wall runs from the start of the repeat to the end of its host range or of its GPU work,
-    whichever is later. Pace is the larger of host and GPU time: calls made one after the other
-    cannot follow each other faster.
+    whichever is later; while the GPU still runs what was launched earlier, it has not begun. Pace
+    is the larger of host and GPU time: calls made one after the other cannot follow each other
+    faster.
     """
     gpu = trace.gpu
     usable = span.work[gpu.usable[span.work]]
@@ -436,6 +437,8 @@ def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
     busy = trace.spans.busy(span)
     starts = [span.start_ns] if host is not None else gpu.start[usable].tolist()
     ends = [*([span.end_ns] if host is not None else []), *gpu.end[usable].tolist()]
-    wall = max(ends) - min(starts) if starts and ends and gpu.aligned else None
+    wall = None
+    if starts and ends and gpu.aligned:
+        wall = max(max(ends) - max(min(starts), trace.spans.drained(span)), busy)
     pace = max(busy, host) if host is not None else None
     return busy, host, wall, gpu.span(usable) - gpu.busy(usable), pace
