@@ -12,6 +12,7 @@ const ROOFS: RoofsEntry = {
   tflops: { bf16: 894, fp16: 894, tf32: 400, fp32: 67, fp64: 34 },
   source: "measured",
   measured: true,
+  datasheet: ["fp32"],
 };
 
 function kernel(flops: number | null, bytes: number | null, ns: number, precision: string): CaseRow {
@@ -55,6 +56,8 @@ test("every kernel is a dot or is counted as missing", () => {
 test("the peaks of all precisions used, those that are equal once", () => {
   const names = (plot: RoofPlot) => plot.flats.map((flat) => flat.names.join());
   assert.deepEqual(names(plotOf(KERNELS)), ["bf16", "fp32", "fp64"]);
+  const printed = plotOf(KERNELS).flats.filter((flat) => flat.printed);
+  assert.deepEqual(printed[0].names, ["fp32"], "not measured: it says so");
   assert.deepEqual(names(plotOf([...KERNELS, kernel(1e9, 1e6, 1e5, "fp16")])), ["bf16,fp16", "fp32", "fp64"]);
   assert.deepEqual(names(plotOf([kernel(1e9, 1e6, 1e5, "")])), ["bf16,fp16", "tf32", "fp32", "fp64"], "none known: all");
 });

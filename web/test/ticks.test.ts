@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ticks } from "../src/core/ticks";
+import { fittingTicks, ticks } from "../src/core/ticks";
 
 const labels = (from: number, to: number, count: number) => ticks(from, to, count).map((tick) => tick.label);
 
@@ -28,6 +28,20 @@ test("no two ticks of a view read the same, and all are whole nanoseconds", () =
       const found = ticks(from, from + span, 8);
       assert.equal(new Set(found.map((tick) => tick.label)).size, found.length, `${span} ns from ${from}`);
       assert.ok(found.length >= 2 && found.every((tick) => Number.isInteger(tick.time)));
+    }
+  }
+});
+
+test("labels of a ruler have room, down to a nanosecond a tick and on a phone", () => {
+  for (const width of [270, 800, 1300]) {
+    for (const from of [0, 9_123_456, -237_000_111, 999_999_999_999]) {
+      for (let span = 20; span < 1e12; span *= 1.7) {
+        const found = fittingTicks(from, from + span, width);
+        const x = found.map(({ time }) => ((time - from) / span) * width);
+        found.slice(1).forEach((_, at) => {
+          assert.ok(x[at] + found[at].label.length * 6.6 < x[at + 1], `${found[at].label} of ${span} ns in ${width} pixels`);
+        });
+      }
     }
   }
 });

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from corpus import build
 
 NAMES = {
@@ -30,6 +32,13 @@ NAMES = {
     "F13 bracket": "a" * 5000 + "(",
     "url": "javascript:alert(1)",
 }
+
+
+# as a page writes them: what turns or hides text is an escape
+SHOWN = [
+    re.sub("[\u200b-\u200f\u202a-\u202e]", lambda mark: f"\\u{ord(mark[0]):04x}", name)
+    for name in NAMES.values()
+]
 
 
 def trace_bytes() -> bytes:

@@ -73,6 +73,7 @@ def test_the_report_has_three_roofs() -> None:
     assert roofs is not None
     assert (roofs.hbm_gbps, roofs.l2_gbps, roofs.measured) == (4709, 8925, True)
     assert roofs.tflops["fp32"] == 66.9, "no unit alone was measured: the datasheet's"
+    assert ("fp32" in roofs.datasheet, "bf16" in roofs.datasheet) == (True, False)
 
 
 def _trace(name: str) -> foretrace.Trace:

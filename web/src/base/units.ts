@@ -29,6 +29,11 @@ export function bytesText(count: Amount): string {
   );
 }
 
+// Bytes of a second, from 10^9 bytes of one.
+export function rateText(gbps: Amount): string {
+  return known(gbps) ? `${bytesText(gbps * 1e9)}/s` : DASH;
+}
+
 export function flopsText(count: Amount): string {
   return scaled(
     count,

@@ -16,6 +16,7 @@ export interface Dot {
 interface Flat {
   names: string[]; // precisions that have this peak
   tflops: number;
+  printed: boolean; // in the datasheet: beside measured ones such a peak says so
 }
 
 interface Slope {
@@ -137,14 +138,15 @@ function timeOf(kernels: readonly CaseRow[]): number {
 }
 
 // Where no precision is known, all peaks are drawn.
-function flatsOf({ tflops: peaks }: RoofsEntry, used: ReadonlySet<string>): Flat[] {
+function flatsOf({ tflops: peaks, measured, datasheet }: RoofsEntry, used: ReadonlySet<string>): Flat[] {
   const names = Object.keys(peaks).filter((name) => used.has(name)),
     flats = new Map<number, string[]>();
   for (const name of names.length ? names : Object.keys(peaks)) {
     const tflops = peaks[name];
     flats.set(tflops, [...(flats.get(tflops) ?? []), name]);
   }
-  return Array.from(flats, ([tflops, own]) => ({ names: own, tflops })).sort((a, b) => b.tflops - a.tflops);
+  const flat = (tflops: number, own: string[]) => ({ names: own, tflops, printed: measured && datasheet.includes(own[0]) });
+  return Array.from(flats, ([tflops, own]) => flat(tflops, own)).sort((a, b) => b.tflops - a.tflops);
 }
 
 // Two decades at least, and some room around the values.

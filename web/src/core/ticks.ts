@@ -15,6 +15,18 @@ const UNITS: [number, string][] = [
 ];
 const MOST_DIGITS = 4; // of a number that is read at a glance
 
+const LETTER = 6.7; // pixels of a letter of the ruler
+const APART = 12; // pixels between two labels
+
+// Ticks on a ruler of this width, as many as have room for their labels.
+export function fittingTicks(from: number, to: number, width: number): Tick[] {
+  for (let count = Math.max(Math.floor(width / 90), 1); ; count--) {
+    const found = ticks(from, to, count);
+    const room = found.length > 1 ? ((found[1].time - found[0].time) / (to - from)) * width : width;
+    if (count <= 1 || found.every(({ label }) => label.length * LETTER + APART <= room)) return found;
+  }
+}
+
 // About `count` ticks between two times, in whole nanoseconds.
 export function ticks(from: number, to: number, count: number): Tick[] {
   const times = niceTimes(from, to, Math.min(Math.max(count, 1), Math.max(to - from, 1)));

@@ -807,6 +807,7 @@ export interface RoofsEntry {
   tflops: Record<string, number>;
   measured: boolean;
   source: string;
+  datasheet: string[];
 }
 
 export interface RoofsPage {

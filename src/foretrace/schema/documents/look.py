@@ -205,6 +205,7 @@ class RoofsEntry(Struct, frozen=True):
     """The roofs that kernels are held against: 10^9 bytes per second, TFLOP/s by data type.
 
     They are measured, or those of the datasheet; `l2_gbps` is null where L2 was not measured.
+    `datasheet` are the data types whose peak was not measured.
     """
 
     device: str
@@ -214,6 +215,7 @@ class RoofsEntry(Struct, frozen=True):
     tflops: Mapping[str, float]
     measured: bool
     source: str
+    datasheet: tuple[str, ...] = ()
 
 
 class OpRow(Struct, frozen=True):

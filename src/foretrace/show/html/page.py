@@ -39,6 +39,9 @@ from foretrace.show.render import gemms_page, roofs_page
 from foretrace.show.render.gemms_page import HEAT
 from foretrace.show.render.terminal import Section, plain
 
+# marks of direction, and marks without a width
+_UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
 
 def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
     """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
@@ -85,9 +88,15 @@ def json_block(data: object) -> str:
     text = json.dumps(
         data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=builtins
     )
+    text = seen(text)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
+
+
+def seen(text: str) -> str:
+    r"""JSON in which marks that turn or hide text are letters: `\\u202e`, as in the terminal."""
+    return _UNSEEN.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
 def script_text(main: str) -> str:

@@ -27,6 +27,7 @@ def roofs_entry(device: Device | None) -> RoofsEntry | None:
         {name: best.peak_flops[name] / 1e12 for name in device.peak_flops},
         measured is not None,
         measured.source if measured else device.source,
+        tuple(sorted({*device.peak_flops} - {*(measured.flops if measured else ())})),
     )
 
 
@@ -35,7 +36,8 @@ def roofs_text(roofs: RoofsEntry) -> str:
     rates = [f"HBM {_rate(roofs.hbm_gbps)}"]
     rates += [] if roofs.l2_gbps is None else [f"L2 {_rate(roofs.l2_gbps)}"]
     unit = unit_of(roofs)
-    rates += [f"{roofs.tflops[unit]:.4g} TFLOP/s of {unit}"] if unit else []
+    printed = " (datasheet)" if roofs.measured and unit in roofs.datasheet else ""
+    rates += [f"{roofs.tflops[unit]:.4g} TFLOP/s of {unit}{printed}"] if unit else []
     where = f"as measured ({roofs.source})" if roofs.measured else f"by the {roofs.source}"
     said = f"{', '.join(rates)}, {where}"
     return said if roofs.l2_gbps is not None else f"{said}; the rate of L2 is not known: {HOW}"

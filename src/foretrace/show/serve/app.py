@@ -25,7 +25,7 @@ from foretrace.model.query import QueryProcess, QueryResult, check
 from foretrace.read.snapshot import read_snapshot
 from foretrace.show.html import report
 from foretrace.show.html.memory_html import Drawing, SnapshotPage, drawings
-from foretrace.show.html.page import pack, page, policy
+from foretrace.show.html.page import pack, page, policy, seen
 from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render.export import csv_parts, json_rows
 from foretrace.show.render.terminal import plain, stem
@@ -107,7 +107,7 @@ def _in_words(_: Request, problem: Exception) -> Response:
 
 
 def _json(answer: object, status: int = 200) -> Response:
-    body = msgspec.json.encode(answer, enc_hook=str)
+    body = seen(msgspec.json.encode(answer, enc_hook=str).decode())
     return Response(body, status, media_type="application/json")
 
 

@@ -35,7 +35,7 @@ from foretrace.model.trace import Trace
 from foretrace.read.folder import nothing_in, refusal, searched
 from foretrace.read.snapshot import is_snapshot
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
-from foretrace.show.html.page import Packed
+from foretrace.show.html.page import Packed, seen
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import facts
 from foretrace.show.render.terminal import plain
@@ -121,7 +121,7 @@ def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, 
     notices.report("applying the rules")
     shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
     answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
-    kept = msgspec.json.encode(answer, enc_hook=str)
+    kept = seen(msgspec.json.encode(answer, enc_hook=str).decode()).encode()
     shorts = {row.name: row.short for row in shown.decoded}
     calls = timeline.rows_of(np.flatnonzero(trace.host.is_launch & trace.host.timed))
     return PreparedTrace(timeline, trace.host.names, shorts, calls, kept), trace

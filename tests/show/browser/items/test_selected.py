@@ -52,6 +52,8 @@ def test_a_kernel_is_explained(shown: Page) -> None:
     text = shown.text(".panel")
     for word in ("aten::", "%", "queue", "LlamaForCausalLM", "step"):
         assert word in text
+    assert re.search(r"registers \d+ per thread, shared memory [\d.]+ kB", text)
+    assert re.search(r"traffic\s[\d.,]+ [MG]B, [\d.]+ TB/s", text), "one unit for one rate"
     assert shown.run(HEIGHT) == before
     shown.press("Escape")
     shown.focus(shown.found("#panel-kernels tbody .link", "nvjet"))

@@ -1,7 +1,7 @@
 // Where GPU time goes, kernels by name and sizes, and ops by host time: one set of tables for each trace.
 
 import { make, nameOf } from "../../base/dom";
-import { bytesText, flopsText, numberText, percentText, timeText } from "../../base/units";
+import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
 import { chosenCases } from "../../core/flame";
 import type { Column } from "../../core/rows";
@@ -69,7 +69,7 @@ function kernelGrid(context: Context, trace: Shown): Grid<CaseRow> {
         ),
         optional: true,
       },
-      { ...number<CaseRow>("GB/s", (row) => row.gbps), optional: true },
+      { ...number<CaseRow>("bandwidth", (row) => row.gbps, rateText, "GB/s"), optional: true },
       {
         ...number<CaseRow>(
           "per step",

@@ -8,7 +8,7 @@ import { type Extremes, lineOf, type MemoryLine } from "../../core/memoryline";
 import { home, whole } from "../../core/moving";
 import { framed } from "../../core/places";
 import type { Column } from "../../core/rows";
-import { ticks } from "../../core/ticks";
+import { fittingTicks } from "../../core/ticks";
 import type { Holder, MemoryPage } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { Grid } from "../page/grid";
@@ -163,7 +163,7 @@ class MemoryGraph {
     const y = this.scale();
     const within = (values: Float64Array) => line.extremes(values, from + this.trace.zero, to + this.trace.zero, room);
     const allocated = within(line.allocated);
-    const times = ticks(from, to, width / 110).filter(({ time }) => time >= from && time <= to),
+    const times = fittingTicks(from, to, width).filter(({ time }) => time >= from && time <= to),
       labels = new Map(times.map(({ time, label }) => [time, label]));
     const x = scaleLinear([from, to], [LEFT, width - RIGHT]);
     svg.setAttribute("height", String(HEIGHT));

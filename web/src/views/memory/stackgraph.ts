@@ -5,7 +5,7 @@ import { scaleLinear } from "d3-scale";
 import { button, make, makeIn, nameOf, replace } from "../../base/dom";
 import { bytesText, numberText, timeText } from "../../base/units";
 import type { Axis, Band, Grouping, LiveStack, Part } from "../../core/livestack";
-import { ticks } from "../../core/ticks";
+import { fittingTicks } from "../../core/ticks";
 import type { DeviceDrawing } from "../../data/documents";
 import { type Plot, plot, xAxis, yAxis } from "../page/plotting";
 import { gridLines, peakMark } from "./marks";
@@ -200,7 +200,7 @@ export class StackGraph {
   private xAxis(svg: SVGElement): SVGElement {
     const [from, to] = this.range,
       scale = scaleLinear([from, to], [LEFT, this.width - RIGHT]);
-    const times = ticks(from, to, this.width / 110).filter(({ time }) => time >= from && time <= to),
+    const times = fittingTicks(from, to, this.width).filter(({ time }) => time >= from && time <= to),
       labels = new Map(times.map(({ time, label }) => [time, label]));
     const text = (value: number) => (this.axis === "time" ? (labels.get(value) ?? "") : numberText(value));
     return xAxis(svg, scale, HEIGHT - BOTTOM, { values: times.map(({ time }) => time), text });

@@ -1,7 +1,7 @@
 // A kernel: its module, queue delay, roofs, the same kernel in other steps, its findings, source and name.
 
 import { button, type Child, make, nameOf } from "../../base/dom";
-import { bytesText, flopsText, numberText, timeText } from "../../base/units";
+import { bytesText, flopsText, numberText, rateText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import type { Joins, Place } from "../../core/joins";
 import { pointed } from "../../core/places";
@@ -13,6 +13,12 @@ import { bar, bars, pairs, type Select, titled } from "./parts";
 
 const MODULE = "nn.Module: ";
 const SAID = new Set(["device", "stream"]); // the head has them
+const UNITS: Record<string, (value: unknown) => string> = {
+  occupancy: (value) => `${value}%`,
+  bytes: (value) => bytesText(Number(value)),
+  shared_memory: (value) => bytesText(Number(value)),
+  registers: (value) => `${value} per thread`,
+};
 
 export async function kernelParts(context: Context, trace: Shown, events: Events, at: number, select: Select): Promise<Child[]> {
   const kernel = events.kernel(at);
@@ -46,7 +52,9 @@ function configPart({ facts }: Shown, config: number): HTMLElement | null {
   const values = facts.configs[config] ?? [];
   const text = (value: unknown) => (typeof value === "number" ? numberText(value, 2) : String(value));
   const shown = facts.configNames.flatMap((name, at) =>
-    values[at] == null || SAID.has(name) ? [] : [`${name.replaceAll("_", " ")} ${text(values[at])}`],
+    values[at] == null || SAID.has(name)
+      ? []
+      : [`${name.replaceAll("_", " ")} ${UNITS[name] ? UNITS[name](values[at]) : text(values[at])}`],
   );
   return shown.length ? titled("Launch configuration", make("p", {}, nameOf(shown.join(", ")))) : null;
 }
@@ -76,10 +84,11 @@ function moduleOf(events: Events, at: number): string {
 function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTMLElement {
   const rates = [
     kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
-    kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${numberText(kernel.gbps)} GB/s`}`,
+    kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${rateText(kernel.gbps)}`}`,
   ];
   const roofs = facts.look?.roofs;
-  const roof = roofs ? `of ${roofs.device}, ${roofs.measured ? "as measured" : "by its datasheet"}` : "";
+  const printed = roofs?.measured && roofs.datasheet.includes(kernel.precision) ? `; ${kernel.precision} by its datasheet` : "";
+  const roof = roofs ? `of ${roofs.device}, ${roofs.measured ? "as measured" : "by its datasheet"}${printed}` : "";
   return titled(
     kernel.roofs.length ? "Percent of each roof" : "Roofs",
     kernel.roofs.length

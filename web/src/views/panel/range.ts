@@ -1,7 +1,7 @@
 // The statistics of a range, for each trace: how busy the GPU is, why it is idle, and where its time goes.
 
 import { button, type Child, make, nameOf } from "../../base/dom";
-import { bytesText, flopsText, numberText, percentText, timeText } from "../../base/units";
+import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, ownTime, type Shown } from "../../core/context";
 import type { Part, Range, RangeStats } from "../../data/source";
 import { bar, bars, columns, head, pairs, titled } from "./parts";
@@ -117,7 +117,7 @@ function workPart(stats: RangeStats): HTMLElement {
     pairs([
       ["launches", numberText(stats.launches)],
       ["kernels", numberText(countOf(stats.kernels))],
-      ["bytes", bytes === null ? unknown : `${bytesText(bytes)} (${numberText(bytes / length)} GB/s${part(costedNs.bytes)})`],
+      ["bytes", bytes === null ? unknown : `${bytesText(bytes)} (${rateText(bytes / length)}${part(costedNs.bytes)})`],
       ["FLOPs", flops === null ? unknown : `${flopsText(flops)} (${numberText(flops / length / 1e3, 1)} TFLOP/s${part(costedNs.flops)})`],
     ]),
   );

@@ -2,7 +2,7 @@
 
 import { type ScaleLogarithmic, scaleLog } from "d3-scale";
 import { makeIn, replace } from "../../base/dom";
-import { numberText } from "../../base/units";
+import { numberText, rateText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { Domain, Dot, Line, RoofPlot } from "../../core/roofplot";
 import { xAxis, yAxis } from "../page/plotting";
@@ -96,7 +96,7 @@ function roofLines(frame: Frame, plot: RoofPlot, discs: readonly Disc[], taken: 
   });
   const flats = plot.flats.flatMap((flat) => {
     const line = plot.flatLine(flat, xs),
-      text = `${flat.names.join(", ")} ${numberText(flat.tflops, flat.tflops < 10 ? 1 : 0)} TFLOP/s`;
+      text = `${flat.names.join(", ")} ${numberText(flat.tflops, flat.tflops < 100 ? 1 : 0)} TFLOP/s${flat.printed ? " (datasheet)" : ""}`;
     if (!line) return [];
     const place = peakLabel(x(line[0]), width - RIGHT, y(flat.tflops), text.length * LETTER, discs, taken),
       end = { x: place.x + place.width, y: place.y, "text-anchor": "end" };
@@ -286,8 +286,8 @@ function paintStrip(
   });
   const nodes = [
     makeIn(svg, "path", { class: "grid", d: `M${LEFT} ${middle}H${width - RIGHT}` }),
-    xAxis(svg, x, lower, { values: powers(ends), text: (value) => numberText(value, 3) }),
-    text("GB/s", { x: (LEFT + width - RIGHT) / 2, y: top + STRIP - 4, "text-anchor": "middle" }),
+    xAxis(svg, x, lower, { values: powers(ends), text: rateText }),
+    text("memory traffic", { x: (LEFT + width - RIGHT) / 2, y: top + STRIP - 4, "text-anchor": "middle" }),
     text("no FLOP known: traffic alone", { x: LEFT, y: top + 10 }),
     roofs,
     drawn.map(({ shape }) => shape),

@@ -2,7 +2,7 @@
 
 import "./roofline.css";
 import { make, nameOf, replace } from "../../base/dom";
-import { numberText, percentText, timeText } from "../../base/units";
+import { numberText, percentText, rateText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import { framed } from "../../core/places";
 import { type Dot, joinedDots, type RoofPlot, roofPlots } from "../../core/roofplot";
@@ -53,16 +53,16 @@ function onePlot(context: Context, found: RoofPlot): HTMLElement {
 function words({ traces }: Context, { kernel, share, trace, intensity, tflops }: Dot): string {
   const roofs = kernel.roofs.map(({ roof, percent }) => `${numberText(percent)}% of ${roof}`).join(", ");
   const whose = traces.length > 1 ? `${traces[trace].entry.title}: ` : "";
-  const work = tflops ? `${rateText(tflops)} TFLOP/s, ${rateText(intensity)} FLOP per byte, ` : "";
+  const work = tflops ? `${figure(tflops)} TFLOP/s, ${figure(intensity)} FLOP per byte, ` : "";
   return (
     `${whose}${kernel.short}: ${percentText(share)} of kernel time, ${work}` +
-    `${numberText(kernel.gbps)} GB/s, median ${timeText(kernel.median_ns)}` +
+    `${rateText(kernel.gbps)}, median ${timeText(kernel.median_ns)}` +
     `${roofs ? `; ${roofs}` : ""}${kernel.limited_by ? `; ${kernel.limited_by}` : ""}`
   );
 }
 
 // Kernels that compute little have rates far below one.
-function rateText(value: number): string {
+function figure(value: number): string {
   return value < 0.1 ? value.toPrecision(2) : numberText(value, value < 10 ? 2 : 0);
 }
 
@@ -133,6 +133,8 @@ function notes({ traces }: Context, found: RoofPlot): HTMLElement[] {
 function roofsText(roofs: RoofsEntry): string {
   const missing = roofs.l2_gbps ? "A kernel between the two slopes found part of its bytes in L2. " : "";
   const l2 = roofs.l2_gbps ? "" : "The rate of L2 is not known: foretrace roofs measures it. ";
-  const source = roofs.measured ? `as measured: ${roofs.source}` : `dense peaks: ${roofs.source}`;
+  const source = roofs.measured
+    ? `as measured: ${roofs.source}; a peak that was not measured is the datasheet's`
+    : `dense peaks: ${roofs.source}`;
   return `The size of a dot is its share of kernel time. ${missing}${l2}Roofs of ${roofs.device}, ${source}.`;
 }

@@ -2,12 +2,11 @@
 
 import { make } from "../../base/dom";
 import type { Pen } from "../../core/pen";
-import { ticks } from "../../core/ticks";
+import { fittingTicks } from "../../core/ticks";
 import { STRIP } from "../../core/tracks";
 import { Events } from "../../data/events";
 import { drawBands, Pixels } from "./bands";
 import { Overlay } from "./overlay";
-import { TICK } from "./ruler";
 import type { Scene } from "./scene";
 
 const LABEL = "Timeline. W and S zoom, A and D move, arrows go from event to event, question mark shows all keys.";
@@ -49,7 +48,7 @@ export function drawGrid(
   const edges = [0, ...strips.flatMap((track) => [scene.top(track), scene.top(track) + STRIP]).sort((a, b) => a - b), scene.height];
   pen.strokeStyle = scene.context.colours.line;
   pen.beginPath();
-  for (const { time } of ticks(from, to, scene.width / TICK)) {
+  for (const { time } of fittingTicks(from, to, scene.width)) {
     const x = Math.round(scene.x(time)) + 0.5;
     for (let at = 0; at < edges.length; at += 2) {
       pen.moveTo(x, edges[at]);

@@ -4,7 +4,7 @@ import { make } from "../../base/dom";
 import { ownTime } from "../../core/context";
 import { panned, whole } from "../../core/moving";
 import type { Pen } from "../../core/pen";
-import { ticks } from "../../core/ticks";
+import { fittingTicks } from "../../core/ticks";
 import type { TraceFacts } from "../../data/events";
 import type { Range, Tile } from "../../data/source";
 import { Pixels, pixelPlaces, rgbOf, type Shares } from "./bands";
@@ -12,7 +12,6 @@ import type { Scene } from "./scene";
 import { drawOnRuler, type RulerText, rangeTexts } from "./shading";
 
 export const RULER = 22;
-export const TICK = 130; // the room that the longest label needs
 
 // Labels are text of the page: they can be read aloud and copied. Lines and marks are drawn.
 export function ruler(scene: Scene): HTMLElement {
@@ -33,7 +32,7 @@ export function ruler(scene: Scene): HTMLElement {
 
 function tickTexts(scene: Scene): RulerText[] {
   const { from, to } = scene.range;
-  return ticks(from, to, scene.width / TICK).map(({ time, label }) => ({ x: Math.round(scene.x(time)) + 3, text: label, kind: "tick" }));
+  return fittingTicks(from, to, scene.width).map(({ time, label }) => ({ x: Math.round(scene.x(time)) + 3, text: label, kind: "tick" }));
 }
 
 // Nodes are used again: sixty times a second none is made.
@@ -69,7 +68,7 @@ function drawLines(scene: Scene, pen: Pen): void {
   const { from, to } = scene.range;
   pen.strokeStyle = scene.context.colours.line;
   pen.beginPath();
-  for (const { time } of ticks(from, to, scene.width / TICK)) {
+  for (const { time } of fittingTicks(from, to, scene.width)) {
     const x = Math.round(scene.x(time)) + 0.5;
     pen.moveTo(x, 0);
     pen.lineTo(x, RULER);
