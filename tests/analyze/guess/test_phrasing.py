@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from analyze.guess.conftest import recorded
+from analyze.rules.sketch import COPY, GEMM, MUL, Sketch, kernel
 from foretrace.analyze.guess import Guess, GuessError, check, parse
+from foretrace.analyze.guess.suggesting import suggestion
 
 # written -> how the language says it
 SAID = """
@@ -112,6 +117,23 @@ def test_a_suggestion_is_about_the_same_matter_and_can_be_parsed(text: str, abou
     assert not caught.value.nearest
     assert about in caught.value.example
     assert isinstance(parse(caught.value.example), Guess)
+
+
+def test_a_suggestion_names_two_kernels_where_the_trace_has_one_of_its_own() -> None:
+    ran = suggestion("comms overlap nothing", ["comms"])
+    assert ran == "comms and gemm overlap"
+    assert suggestion("it fuses gelu", ["gelu"]) == "gelu and mul are fused"
+
+
+def test_elementwise_copies_decide_nothing_alone(tmp_path: Path) -> None:
+    """ATen's copies are `elementwise_kernel`s: the verdict must be one with and without them."""
+    sketch = Sketch().step()
+    sketch.op("aten::copy_", kernel(COPY, 6)).op("aten::mul", kernel(MUL, 3))
+    sketch.op("aten::mm", kernel(GEMM, 4))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(sketch.document()))
+    said = [f"elementwise ops take more than {share}% of kernel time" for share in (10, 50, 90)]
+    assert [each.verdict for each in check(path, said)] == ["hit", "unknown", "miss"]
 
 
 def test_a_statistic_is_not_the_op_of_its_name() -> None:

@@ -417,8 +417,8 @@ def _narrowed(guess: Guess, found: Verdict) -> Verdict:
 
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
     """`convolutions` take what their ops launch, helpers and matmuls too; so do matmuls that are
-    split; attention may be its main kernels alone, `copies` memcpys alone. Unknown where the
-    other reading has another verdict.
+    split; attention may be its main kernels alone, `copies` memcpys alone; ATen calls a copy
+    `elementwise` too. Unknown where the other reading has another verdict.
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
@@ -449,6 +449,8 @@ def _wider(value: Any) -> Any:
         return replace(value, word="", traits=(Trait("matmul", ""),), written="")
     if isinstance(value, Selector) and Trait("role", "attention") in value.traits:
         return replace(value, traits=(*value.traits, Trait("main", "")))
+    if isinstance(value, Selector) and value.traits == (Trait("role", "pointwise"),):
+        return replace(value, traits=(Trait("elementwise", ""),))  # copies with ATen's name
     if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
         return value
     return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")

@@ -29,9 +29,9 @@ def suggestion(text: str, ran: Sequence[str] = ()) -> str:
     if not best:
         return "kernels == 5 per step"
     _, pattern, kernels = _matters()[-place]
-    found = [word for word in dict.fromkeys(words) if _is_kernel(word)]
-    there = [word for word in kernels if word in ran] or [*ran][: len(kernels)]
-    return pattern.format(*_filled(found, [*there, *kernels][: len(kernels)]))
+    found = [word for word in words if _is_kernel(word)]
+    there = [word for word in kernels if word in ran] or [*ran]
+    return pattern.format(*dict.fromkeys([*found, *there, *kernels]))
 
 
 def _about(word: str, part: str) -> bool:
@@ -47,9 +47,3 @@ def _is_kernel(word: str) -> bool:
         and word not in (*LINEAR_WORDS, *language("everyday").split())
         and not word.startswith("kernel")
     )
-
-
-def _filled(found: list[str], kernels: list[str]) -> list[str]:
-    """The words of the text, and the example's own where there are too few."""
-    rest = [word for word in kernels if word not in found]
-    return [*found, *rest][: len(kernels)]

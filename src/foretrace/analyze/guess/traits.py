@@ -401,6 +401,10 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "optimizer": _is_optimizer,
     "called": _called,
     "named": lambda evidence, row, word: word in evidence.operation(row).name.lower(),
+    "elementwise": lambda evidence, row, _: (
+        evidence.operation(row).role == "pointwise"
+        or "elementwise" in evidence.operation(row).name.lower()
+    ),
     "main": lambda evidence, row, _: (
         not str(evidence.operation(row).ident.get("op")).endswith("process")
     ),
