@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @use.option("--against OTHER", "The trace to compare with; predictions call it A.")
 @use.flag("--all", "Show every prediction and the evidence of every miss.", to="whole")
 @use.flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
-@use.as_json
+@use.in_forms
 @use.opens_trace
 @use.on_ray
 def command(
@@ -36,7 +36,7 @@ def command(
     against: str | None,
     whole: bool,
     need_data: bool,
-    as_json: bool,
+    form: str,
     reading: use.Reading,
 ) -> int:
     """Mark predictions about TRACE: hit, miss or unknown, each with what was measured.
@@ -63,8 +63,12 @@ def command(
     """
     from foretrace.analyze.guess.marking import document
     from foretrace.model.allocator.view import is_snapshot
-    from foretrace.schema.documents import encode
-    from foretrace.show.render.verdicts import coloured, verdicts_page, verdicts_text
+    from foretrace.show.render.verdicts import (
+        coloured,
+        verdicts_markdown,
+        verdicts_page,
+        verdicts_text,
+    )
 
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
@@ -77,8 +81,12 @@ def command(
     else:
         verdicts, lost = _of_trace(trace, texts, files, against, reading)
     text = verdicts_text(verdicts) if whole else verdicts_page(verdicts)
-    page = coloured(text) if use.shows_bold() else text
-    click.echo(encode(document(verdicts)) if as_json else page)
+    use.answer(
+        form,
+        document(verdicts),
+        lambda _: coloured(text) if use.shows_bold() else text,
+        lambda _: verdicts_markdown(text),
+    )
     return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
 
 

@@ -98,16 +98,21 @@ def command(
         lambda _: comparison_text(found, top, wanted, width=use.width(), bold=use.shows_bold()),
         lambda _: comparison_markdown(found, top, wanted),
     )
-    return 1 if _fails(outcomes) or reading.fails(*traces) else 0
+    return 1 if _fails(outcomes, form) or reading.fails(*traces) else 0
 
 
-def _fails(outcomes: list[Outcome]) -> bool:
-    """Print each condition; whether one of them holds."""
-    from foretrace.show.render.terminal import plain
+def _fails(outcomes: list[Outcome], form: str) -> bool:
+    """Print each condition, into Markdown as well; whether one of them holds."""
+    from foretrace.show.render.terminal import Section, marked, plain
 
-    for outcome in outcomes:
-        sign = "FAIL" if outcome.met else "ok"
-        click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
+    signs = ["FAIL" if outcome.met else "ok" for outcome in outcomes]
+    said = [
+        (sign, f"{each.gate.text}: {each.text}") for sign, each in zip(signs, outcomes, strict=True)
+    ]
+    for sign, text in said:
+        click.echo(f"{sign}  {plain(text)}", err=True)
+    if said and form == "markdown":
+        click.echo("\n" + marked([Section("", labelled=said)]))
     return any(outcome.met for outcome in outcomes)
 
 
@@ -118,7 +123,7 @@ def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
     found = compare_tries(*results)
     outcomes = [gate.check(found) for gate in gates]
     use.answer_in_sections(form, found, lambda: try_comparison(found))
-    return 1 if _fails(outcomes) else 0
+    return 1 if _fails(outcomes, form) else 0
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
@@ -130,4 +135,4 @@ def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) ->
     outcomes = [gate.check(found) for gate in gates]
     use.answer_in_sections(form, found, lambda: job_comparison(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
-    return 1 if _fails(outcomes) or lost else 0
+    return 1 if _fails(outcomes, form) or lost else 0

@@ -18,9 +18,6 @@ from foretrace.cli import _options as use
 from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from foretrace.record.profiling.compiler_records import Bundle
     from foretrace.record.profiling.script import RecordedScript
 

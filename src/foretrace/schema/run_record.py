@@ -59,6 +59,12 @@ class RunTorch(Struct, frozen=True):
     version: str | None = None
 
 
+class RunMemory(Struct, frozen=True):
+    """The peak of torch's allocator on the GPU, in bytes."""
+
+    peak_device_bytes: Annotated[int, Meta(ge=0, le=1 << 62)] | None = None
+
+
 class RecordedRun(Struct, frozen=True):
     """What a run record says; None where it was not measured or is not stated.
 
@@ -71,6 +77,7 @@ class RecordedRun(Struct, frozen=True):
     rung: RunRung = RunRung()
     device: RunDevice | None = None
     torch: RunTorch | None = None
+    memory: RunMemory = RunMemory()
     ignored: tuple[str, ...] = ()
 
 
@@ -80,6 +87,7 @@ _PARTS: dict[str, type[Struct]] = {
     "rung": RunRung,
     "device": RunDevice,
     "torch": RunTorch,
+    "memory": RunMemory,
 }
 NO_RECORD = RecordedRun("foretrace-run")
 

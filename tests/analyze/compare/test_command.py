@@ -225,6 +225,15 @@ def test_hostile_names_stay_inside_a_markdown_cell(
         assert len({line.replace("\\\\", "").replace("\\|", "").count("|") for line in rows}) <= 1
 
 
+def test_markdown_has_the_conditions(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("--fail-if", "gpu > 1.05x", "--fail-if", "kernels > 9")
+    code, out, err = run(capsys, COMPILED, EAGER, "--markdown", *limits)
+    assert code == 1
+    assert "**FAIL**: gpu \\> 1.05x: gpu is 206 us in A and 234 us in B" in out
+    assert "**ok**: kernels \\> 9" in out
+    assert err.splitlines()[1].startswith("ok  kernels > 9")
+
+
 def test_markdown_has_the_same_sections(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, EAGER, COMPILED, "--markdown", "--all")
     assert code == 0

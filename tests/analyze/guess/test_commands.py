@@ -24,6 +24,15 @@ def _check(*arguments: str) -> int:
     return main(["check", *arguments, "--no-cache"])
 
 
+def test_markdown_is_one_fence_that_no_prediction_ends(capsys: Out) -> None:
+    assert _check(MLP, "-g", 'op "```` <!--" == 1', "-g", "kernels == 15", "--markdown") == 1
+    score, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert score == "2 guesses: 1 hit, 1 missed, 0 unknown"
+    lines = rest.splitlines()
+    assert lines[0] == lines[-1] == "`````"
+    assert any("````" in line for line in lines[1:-1])
+
+
 def test_the_document_of_the_contract(capsys: Out) -> None:
     assert (
         _check(

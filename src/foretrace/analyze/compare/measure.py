@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from math import comb
 
 from msgspec import Struct
 
@@ -80,3 +81,23 @@ def measured(a: Sample, b: Sample) -> Change:
         return Change(a.median, b.median)
     larger = max(a.median, b.median)
     return Change(a.median, b.median, (a.spread + b.spread) / larger if larger else 0.0)
+
+
+SURE = 0.98  # how often the interval of a median holds the true one; of six values or fewer, less
+
+
+def middle(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median with its interval, which leaves out the outermost values."""
+    ordered = sorted(values)
+    drop = _left_out(len(ordered))
+    return statistics.median(ordered), ordered[drop], ordered[-1 - drop]
+
+
+def _left_out(count: int) -> int:
+    """How many values to leave out at each end: the median is inside with `SURE`."""
+    outside = 0.0
+    for drop in range(count):
+        outside += 2 * comb(count, drop) / 2**count
+        if outside > 1 - SURE:
+            return max(drop - 1, 0)
+    return 0

@@ -96,7 +96,7 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
     yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "number of syncs"
     yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
     for operation in {id(one): one for found in kernels for one in found}.values():
-        yield from _fusion([op for op in operation.ident.get("ops") or () if op in operation.does])
+        yield from _fusion(_proven(operation))
     if 1 < len(first) <= ORDERED:
         yield ", ".join(_word(operation) for operation in first), "launch order"
 
@@ -114,10 +114,36 @@ def _products(matmuls: list[GpuOperation], first: list[GpuOperation]) -> Iterato
             yield f"every gemm has {field} {value}", f"{field} of the GEMMs"
 
 
+def _proven(operation: GpuOperation) -> list[str]:
+    """The ops that a kernel's name lists and that it does."""
+    return [op for op in operation.ident.get("ops") or () if op in operation.does]
+
+
 def _fusion(ops: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if fused := _fused(ops):
+        yield f"{fused} are fused", "one kernel for these ops"
+
+
+def _fused(ops: Sequence[str]) -> str:
+    """`gelu and mul`; empty where a kernel does one op."""
     named = [op for op in dict.fromkeys(ops) if op in op_words() and op not in VIEWS]
-    if len(named) > 1:
-        yield f"{' and '.join(named)} are fused", "one kernel for these ops"
+    return " and ".join(named) if len(named) > 1 else ""
+
+
+def counted(window: Window) -> tuple[int | None, list[str]]:
+    """How many kernels a window launches, or a CPU computes, and what each fused one does; None
+    where neither is known.
+    """
+    evidence = window.evidence
+    if evidence.trace.has("gpu"):
+        operations = map(evidence.operation, window.rows.tolist())
+        every = [_proven(one) for one in operations if one.kind == "kernel"]
+    elif evidence.runs_on_cpu:
+        names = [evidence.name(event) for event in cpu_kernels(window)]
+        every = [sorted(cpu_does(name)) if compiled_name(name) else [] for name in names]
+    else:
+        return None, []
+    return len(every), [fused for ops in every if (fused := _fused(ops))]
 
 
 def _word(operation: GpuOperation) -> str:

@@ -269,7 +269,8 @@ def _absent(evidence: Evidence, problem: str) -> Exception:
     return Unknown(problem) if evidence.trace.ledger.gap else NoSuchPlace(problem)
 
 
-def _span_window(evidence: Evidence, span: Span, label: str) -> Window:
+def span_window(evidence: Evidence, span: Span, label: str) -> Window:
+    """What one step or one call of a region holds."""
     return Window(evidence, label, span.work, span.start_ns, span.end_ns, region=span.name)
 
 
@@ -284,7 +285,7 @@ def _steps(evidence: Evidence, scope: Scope) -> list[Window]:
     if not wanted:
         numbers = ", ".join(str(step_number(span.name)) for span in steps[:_LISTED])
         raise _absent(evidence, f"no step {scope.name} in this trace; it has {numbers}")
-    return [_span_window(evidence, span, span.name) for span in wanted]
+    return [span_window(evidence, span, span.name) for span in wanted]
 
 
 def _begun(evidence: Evidence, steps: list[Span]) -> list[Span]:
@@ -312,7 +313,7 @@ def _regions(evidence: Evidence, name: str) -> list[Window]:
     if not spans:
         return _modules(evidence, name)
     labels = [f"call {number} of {span.name}" for number, span in enumerate(spans, 1)]
-    return [_span_window(evidence, *pair) for pair in zip(spans, labels, strict=True)]
+    return [span_window(evidence, *pair) for pair in zip(spans, labels, strict=True)]
 
 
 def _phase(evidence: Evidence, name: str) -> list[Window]:
@@ -323,7 +324,7 @@ def _phase(evidence: Evidence, name: str) -> list[Window]:
     if any(one.end_ns > other.start_ns for one, other in pairwise(calls)):
         raise Unknown(f"several ranges are named so: {', '.join(found[:_LISTED])}")
     if calls:
-        return [_span_window(evidence, span, span.name) for span in calls]
+        return [span_window(evidence, span, span.name) for span in calls]
     alone = not any(op.startswith(ENGINE) for op in evidence.trace.host.names)
     if name in _SERVED or (name == "forward" and alone and evidence.trace.host.is_op.any()):
         return _passes(evidence)  # without a backward pass, all of it

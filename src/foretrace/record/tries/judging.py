@@ -12,16 +12,15 @@ times of 50 whatever the distribution. A gain is an interval above 1 whose media
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
-from math import comb, sqrt
+from math import sqrt
 
 from msgspec import Struct
 
+from foretrace.analyze.compare.measure import middle
 from foretrace.record.tries.rounds import Kept
 
 LEAST = 1.02
-SURE = 0.98
 NARROW = 1.03  # an interval whose ends differ by less needs no more pairs
 MANY = 10  # pairs, of which the quieter half counts
 NOISES = 3  # differences up to so many times those of two untouched runs are noise
@@ -43,7 +42,7 @@ class Gain(Struct, frozen=True):
 
 def gain(pairs: Sequence[tuple[float, float]]) -> Gain:
     """The ratio of the times of pairs (off, on), as a median with an interval."""
-    return Gain(*_middle([off / on for off, on in quieter(pairs)]), len(pairs))
+    return Gain(*middle([off / on for off, on in quieter(pairs)]), len(pairs))
 
 
 def quieter(pairs: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
@@ -59,15 +58,8 @@ def is_narrow(pairs: Sequence[tuple[float, float]]) -> bool:
 
 def spread(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The interval of the time of equal sides, as shares of its median."""
-    median, low, high = _middle([ns for pair in quieter(pairs) for ns in pair])
+    median, low, high = middle([ns for pair in quieter(pairs) for ns in pair])
     return low / median, high / median
-
-
-def _middle(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median with its interval."""
-    ordered = sorted(values)
-    drop = _left_out(len(ordered))
-    return statistics.median(ordered), ordered[drop], ordered[-1 - drop]
 
 
 def apart(off: Sequence[float], on: Sequence[float]) -> list[tuple[float, float]]:
@@ -76,16 +68,6 @@ def apart(off: Sequence[float], on: Sequence[float]) -> list[tuple[float, float]
     without. Of four and four equal ones that happens once in 70.
     """
     return list(zip(sorted(off), sorted(on, reverse=True), strict=True))
-
-
-def _left_out(count: int) -> int:
-    """How many values to leave out at each end: the median is inside with `SURE`."""
-    outside = 0.0
-    for drop in range(count):
-        outside += 2 * comb(count, drop) / 2**count
-        if outside > 1 - SURE:
-            return max(drop - 1, 0)
-    return 0
 
 
 def difference(one: Kept, other: Kept) -> float | None:

@@ -35,7 +35,8 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
 from foretrace.schema.device import BandwidthPoint, LatencyPoint, MeasuredRoofs
 from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane
-from foretrace.show.render import gemms_page, roofs_page
+from foretrace.schema.documents.history import HistoryDocument
+from foretrace.show.render import gemms_page, history_page, roofs_page
 from foretrace.show.render.gemms_page import HEAT
 from foretrace.show.render.terminal import Section, plain
 
@@ -190,6 +191,13 @@ def gemms_html(document: GemmsDocument) -> str:
     top, *rest = [each for each in gemms_page.page(document, every=True) if each.title != HEAT]
     data = GemmsPage(safe(top), document.heat, HEAT, [safe(each) for each in rest])
     return page(plain(top.title), data, main="gemms")
+
+
+def history_html(document: HistoryDocument) -> str:
+    """The page of a history: tables alone, as that of matmuls without a plane has them."""
+    top, *rest = history_page.page(document, every=True, bars=True)
+    data = GemmsPage(safe(top), None, "", [safe(each) for each in rest])
+    return page("history", data, main="gemms")
 
 
 class RoofsPage(Struct, frozen=True):

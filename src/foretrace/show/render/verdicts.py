@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from foretrace.base.units import plural
 from foretrace.schema.finding import Verdict
-from foretrace.show.render.terminal import painted, plain
+from foretrace.show.render.terminal import Section, marked, painted, plain
 
 SCREEN = 25  # lines of a first screen
 _WIDE = 160  # characters of a line on it
@@ -19,6 +19,12 @@ _MARKS = {"error": "ERROR  ", "miss": "MISS   ", "unknown": "unknown", "hit": "h
 def coloured(page: str) -> str:
     """The page for a terminal that shows colour: each line begins with its verdict."""
     return _FIRST.sub(lambda match: painted(match[0]), page)
+
+
+def verdicts_markdown(page: str) -> str:
+    """The page for a pull request: the score, and the rest as it is on a terminal."""
+    score, _, rest = page.partition("\n")
+    return marked([Section("", [score], code=rest)])
 
 
 def verdicts_page(verdicts: Sequence[Verdict]) -> str:

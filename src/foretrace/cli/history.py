@@ -1,0 +1,87 @@
+"""Read: Show a program over its commits, and where it changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.base.errors import UsageError
+from foretrace.cli import _options as use
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.history import HistoryEntry
+
+
+@click.command("history", epilog="See: foretrace docs history")
+@click.argument("folder", type=click.Path(path_type=Path, readable=False))
+@use.option("--add TRACE", "First add this run to the folder.", type=use.PATH)
+@use.option("--commit NAME", "Whose run it is: a hash or a tag.")
+@use.option("--date TIME", "When that commit was made, as git log --format=%cI says; else now.")
+@use.option("--html FILE", "Also write a page.")
+@use.flag("--overwrite", "Replace a page of that name.")
+@use.flag("--all", "Every commit and every change.", to="every")
+@use.in_forms
+@use.opens_trace
+def command(
+    folder: Path,
+    add: str | None,
+    commit: str | None,
+    date: str | None,
+    html: str | None,
+    overwrite: bool,
+    every: bool,
+    form: str,
+    reading: use.Reading,
+) -> int:
+    """Show step time, kernels, fusions and memory of each commit, and where they changed.
+
+    \b
+    foretrace history runs --add traces/bench.json.gz --commit "$(git rev-parse HEAD)"
+    foretrace history runs
+    foretrace history runs --html history.html
+
+    FOLDER has one small file for each run, which is never changed. A change of the step time is
+    named where noise between runs does not explain it: it needs four runs before it and four after.
+    Runs on another device or with another torch are not compared by time.
+    """
+    from foretrace.analyze.history import history
+    from foretrace.schema.documents.history import add_entry, read_entries
+    from foretrace.show.html.page import history_html, write_page
+    from foretrace.show.render.history_page import page
+
+    target = use.new_file(html, overwrite=overwrite) if html else None
+    if (add is None) != (commit is None) or (date and add is None):
+        raise UsageError("--add TRACE and --commit NAME belong together")
+    if add is not None:
+        add_entry(folder, _entry(add, commit or "", date, reading))
+    found = history(*read_entries(folder))
+    for line in found.left_out[:1]:
+        more = f" (and {len(found.left_out) - 1:,} more)" if len(found.left_out) > 1 else ""
+        use.say(f"warning: left out: {line}{more}")
+    if target is not None:
+        write_page(target, history_html(found), [])
+    use.answer_in_sections(form, found, lambda: page(found, every=every))
+    return 1 if reading.strict and found.left_out else 0
+
+
+def _entry(add: str, commit: str, date: str | None, reading: use.Reading) -> HistoryEntry:
+    from foretrace.analyze.history import entry_of
+    from foretrace.show.overview.memory_line import memory_of
+
+    when = _utc(date)  # a wrong date costs no reading
+    trace = reading.trace(add)
+    use.warn_of_loss(trace)
+    memory = memory_of(trace)
+    return entry_of(trace, commit, when, None if memory is None else memory.peak_bytes)
+
+
+def _utc(date: str | None) -> str:
+    from datetime import UTC, datetime
+
+    try:
+        when = datetime.now(UTC) if date is None else datetime.fromisoformat(date)
+        return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError):
+        raise UsageError(f"--date {date!r}: write it as 2026-01-31T12:00:00+00:00") from None

@@ -1,0 +1,113 @@
+"""A program over its commits, for people: what changed first, then a row for each commit."""
+
+from __future__ import annotations
+
+from foretrace.base.units import bytes_text, change_text, count_text, plural, ratio_text
+from foretrace.schema.documents.history import HistoryChange, HistoryDocument, HistoryRow
+from foretrace.show.render.terminal import Column, Section, fitted, listing
+
+BAR = 12  # characters of the longest step
+FIRST_CHANGES = 8  # of the first screen, the last ones
+SHORT = 8  # characters that name a commit: rows of 80 have no room for more
+TIME = "step time"
+LABELS = {"basis": "TIMES"}
+
+
+def page(found: HistoryDocument, *, every: bool = False, bars: bool = False) -> list[Section]:
+    """All changes and commits, or as many of the last ones as the first screen has room for.
+
+    With `bars` each step has one: a terminal is too narrow for them.
+    """
+    if every:
+        return _sections(found, len(found.rows), len(found.changes), bars=bars)
+    return fitted(lambda rows: _sections(found, rows, FIRST_CHANGES), len(found.rows))
+
+
+def _sections(
+    found: HistoryDocument, rows: int, changes: int, *, bars: bool = False
+) -> list[Section]:
+    shown = found.changes[max(len(found.changes) - changes, 0) :]
+    lines = [_line(change) for change in shown]
+    if hidden := len(found.changes) - len(shown):
+        lines.insert(0, ("EARLIER", f"{plural(hidden, 'change')} (--all)"))
+    head = Section("", [_where(found)], labelled=[*lines, *_verdict(found)])
+    return [head, _table(found, rows, bars)] if rows else [head]
+
+
+def _where(found: HistoryDocument) -> str:
+    runs = sum(row.runs for row in found.rows)
+    commits = len({row.commit for row in found.rows})
+    on = f"{found.device or 'CPU'} · torch {found.torch or 'unknown'}"
+    times = f"time per {found.unit}, {found.basis}"
+    return f"{plural(commits, 'commit')}, {plural(runs, 'run')} · {on} · {times}"
+
+
+def _verdict(found: HistoryDocument) -> list[tuple[str, str]]:
+    """Where no line says that the step time changed: whether it could have."""
+    if found.suspect is not None:
+        change = found.suspect
+        said = f"{_times(change)} at {_commit(change)}, far outside of all runs before it"
+        return [("INCONCLUSIVE", f"{said}; run it again: four runs decide")]
+    if any(change.what == TIME for change in found.changes):
+        return []
+    if not found.decidable:
+        return [("INCONCLUSIVE", "step time: a change needs four runs before it and four after it")]
+    return [("SAME", "step time: no change beyond the noise between runs")]
+
+
+def _line(change: HistoryChange) -> tuple[str, str]:
+    at = _commit(change)
+    if change.what == TIME:
+        label = "SLOWER" if (change.ratio or 1) > 1 else "FASTER"
+        sure = f"{ratio_text(change.low)} to {ratio_text(change.high)}"
+        if change.first != change.last:
+            at += f", or between {change.first[:SHORT]} and {change.last[:SHORT]}"
+        return label, f"{_times(change, sure)} since {at}"
+    label, details = LABELS.get(change.what, change.what.upper()), "; ".join(change.details)
+    return label, f"{_sides(change)} at {at}" + (f" ({details})" if details else "")
+
+
+def _times(change: HistoryChange, sure: str = "") -> str:
+    before, after = (side for side in (change.before, change.after) if not isinstance(side, str))
+    ratio = f"{ratio_text(change.ratio)}, interval {sure}" if sure else ratio_text(change.ratio)
+    return f"{change_text(before, after)} ({ratio})"
+
+
+def _sides(change: HistoryChange) -> str:
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str):
+        return f"{before or 'unknown'} to {after or 'unknown'}, so times are not compared"
+    text = bytes_text if change.what == "memory" else count_text
+    return change_text(before, after, text)
+
+
+def _commit(change: HistoryChange) -> str:
+    return f"{change.commit[:SHORT]} ({change.date[:10]})"
+
+
+def _table(found: HistoryDocument, top: int, bars: bool) -> Section:
+    """The last commits, the newest at the end; a mark is beside those that changed something."""
+    longest = max(row.median_ns for row in found.rows)
+    changed = {change.commit for change in found.changes}
+
+    def bar(row: HistoryRow) -> str:
+        return "█" * max(round(BAR * row.median_ns / longest), 1)
+
+    several: dict[str, Column] = {"runs": "runs"} if any(row.runs > 1 for row in found.rows) else {}
+    columns: dict[str, Column] = {
+        "commit": lambda row: row.commit[:SHORT],
+        "date": lambda row: row.date[:10],
+        **several,
+        "step": "median_ns",
+        **({"": bar} if bars else {}),
+        "interval": lambda row: change_text(row.low_ns, row.high_ns),
+        "kernels": "kernels",
+        "fusions": "fusions",
+        "memory": "peak_bytes",
+        " ": lambda row: "<" if row.commit in changed else " ",
+    }
+    rows = found.rows[len(found.rows) - top :]
+    before = len(found.rows) - len(rows)
+    after = f"{plural(before, 'earlier row')} (--all)" if before else ""
+    left = [at for at, name in enumerate(columns) if name.strip() in ("commit", "")]
+    return listing("", rows, columns, left=left, after=after)
