@@ -122,7 +122,6 @@ BROKEN = {
     "TypeError": "THING = 3",
     "BaseException": "raise BaseException",
     "UnicodeDecodeError": "b'\\xff'.decode()",
-    "error": "from foretrace.model.groups import Pattern\nTHING = Pattern('(')",
 }
 
 
@@ -254,6 +253,11 @@ def test_our_own_declarations_fit(group: str) -> None:
             "from foretrace.model.groups import WorkGroup\n"
             "THING = WorkGroup('frob', 0, str, ('gemm',))",
         ),
+        (
+            "groups",
+            "from foretrace.model.groups import Pattern, WorkGroup\n"
+            "THING = WorkGroup('frob', 0, str, (Pattern('gemm ('),))",
+        ),
     ],
 )
 def test_what_a_declaration_holds_is_checked(
@@ -266,10 +270,10 @@ def test_what_a_declaration_holds_is_checked(
 
 
 def test_a_place_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path) -> bool:
-        raise PermissionError(13, "Permission denied", str(self))
+    def refused(place: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", place)
 
-    monkeypatch.setattr(Path, "is_file", refused)
+    monkeypatch.setattr(plugins.os, "listdir", refused)
     plugins._any_is_declared.cache_clear()
     plugins._any_is_declared()
     plugins._any_is_declared.cache_clear()

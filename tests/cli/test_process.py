@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
 import fcntl
 import json
@@ -164,3 +165,59 @@ def test_a_slow_reader_gets_every_byte_of_an_unbuffered_stream() -> None:
             count += len(part)
             time.sleep(0.001)
     assert (process.returncode, count) == (0, 300_001)
+
+
+ENDING = """
+import atexit, sys, threading, time
+atexit.register(print, "tidied")
+def wait():
+    time.sleep(0.2)
+    print("waited", flush=True)
+if sys.argv.pop() == "thread":
+    threading.Thread(target=wait).start()
+from foretrace.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize(("how", "said"), [("alone", ["tidied"]), ("thread", ["waited", "tidied"])])
+def test_a_command_ends_at_once_and_still_tidies_up(how: str, said: list[str]) -> None:
+    """The process is not taken apart, which took a fifth of a small look."""
+    command = [sys.executable, "-c", ENDING, "look", "/no/such/file", how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (3, said)
+
+
+LOADED = """
+import re, sys
+compiled, plain = [], re._compile
+def recorded(pattern, flags):
+    frames, frame = [], sys._getframe(2)
+    while frame:
+        name = frame.f_globals.get("__name__", "")
+        frames.append((name, frame.f_code.co_name))
+        frame = frame.f_back
+    if frames[0][0].startswith("foretrace.") and any(
+        name.startswith("foretrace.") and code == "<module>" for name, code in frames
+    ):
+        compiled.append(f"{frames[0][0]}: {pattern}")
+    return plain(pattern, flags)
+re._compile = recorded
+from foretrace.cli import main
+main(sys.argv[1:])
+modules = [name for name in sys.modules if name.startswith("foretrace.")]
+sys.stderr.write(repr((compiled, modules)))
+"""
+EXTENSIONS = tuple(
+    f"foretrace.{each}." for each in ("analyze.rules", "analyze.fixes", "names.families")
+)
+
+
+def test_a_look_loads_what_it_needs_and_compiles_no_pattern_before_its_use() -> None:
+    command = [sys.executable, "-c", LOADED, "look", MLP, "--no-cache"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    compiled, modules = ast.literal_eval(done.stderr)
+    shared = [name for name in modules if not name.startswith(EXTENSIONS)]
+    assert not compiled
+    assert not [name for name in shared if "allocator" in name or "snapshot" in name]
+    assert len(shared) < 130

@@ -7,6 +7,7 @@ sorted; `np.unique` hashes it, which takes forty times as long where most values
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,13 @@ def _changes(ordered: NDArray[Any]) -> Bools:
     changes = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
     return changes
+
+
+def median(values: Iterable[float]) -> float:
+    """The median of a few numbers; `statistics`, which has the same, loads fractions."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def with_gaps(values: Any, present: Bools, name: str = "") -> pl.Series:

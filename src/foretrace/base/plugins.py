@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, wraps
-from pathlib import Path
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -107,6 +107,8 @@ def _fits(value: Any, hint: Any) -> bool:
     kind = _FIELDS.get(wanted, wanted)
     if isinstance(kind, type | tuple) and not isinstance(value, kind):
         return False
+    if hasattr(kind, "is_sound"):
+        return bool(value.is_sound())
     if kind is Mapping:
         return all(_fits(key, of[0]) and _fits(each, of[1]) for key, each in value.items())
     return kind is not Collection or all(_fits(each, of[0]) for each in value)
@@ -163,15 +165,18 @@ def _any_is_declared() -> bool:
     importlib.metadata takes 64 ms to import and to parse what 168 packages declare; a search of the
     raw files for our groups takes 5 ms. What lies in an archive is left to the slow way.
     """
-    for place in map(Path, sys.path):
-        # importlib.metadata skips what it may not read, too
-        with suppress(OSError):
-            if place.is_file():
-                return True
-        for folder in ("*.dist-info", "*.egg-info"):
-            for file in place.glob(f"{folder}/entry_points.txt"):
-                with suppress(OSError):
-                    if "[foretrace." in file.read_text(encoding="utf-8", errors="replace"):
+    for place in (place or "." for place in sys.path):
+        try:
+            inside = os.listdir(place)
+        except NotADirectoryError:
+            return True
+        except OSError:  # importlib.metadata skips what it may not read, too
+            continue
+        for folder in inside:
+            if folder.endswith((".dist-info", ".egg-info")):
+                file = f"{place}/{folder}/entry_points.txt"
+                with suppress(OSError), open(file, "rb") as text:
+                    if b"[foretrace." in text.read():
                         return True
     return False
 

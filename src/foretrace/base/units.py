@@ -6,8 +6,9 @@ not known is None and is shown as a dash, never as zero.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+
+from foretrace.base.patterns import regex
 
 DASH = "–"
 
@@ -98,7 +99,7 @@ def _three_digits(value: float, large: str) -> str:
 
 INT64 = range(-(1 << 63), 1 << 63)
 # Python also reads the digits of other scripts, underscores and blanks, and refuses 4,301 digits
-_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_WHOLE = regex(r"-?[0-9]{1,19}")
 
 
 def whole(text: str) -> int | None:

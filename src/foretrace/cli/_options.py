@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from foretrace.show.render.terminal import Section
 
 
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
@@ -76,6 +76,24 @@ def joined(*options: Decorator) -> Decorator:
     return decorate
 
 
+@contextmanager
+def lean() -> Iterator[None]:
+    """Load modules and open a trace without what costs time and serves nothing: collecting garbage
+    (5% of a small trace's time), and the threads of NumPy's linear algebra, which spin at first.
+    """
+    import gc
+
+    chosen = os.environ.get(_BLAS_THREADS)
+    os.environ[_BLAS_THREADS] = chosen or "1"
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        if not chosen:  # a script of the user's that runs later shall have them
+            os.environ.pop(_BLAS_THREADS, None)
+
+
 class Reading(NamedTuple):
     """How a command opens traces: what `--no-cache`, `--strict`, `--limit` and `--ray` say."""
 
@@ -86,9 +104,10 @@ class Reading(NamedTuple):
 
     def trace(self, path: str, captures: str | None = None) -> Trace:
         """Open one trace."""
-        from foretrace.model import opening
+        with lean():
+            from foretrace.model import opening
 
-        return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
+            return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
 
     def job(self, path: str, ranks: str | None = None, steps: str | None = None) -> Job:
         """Open all ranks of a job; traces that nothing makes ranks of one job are refused."""
@@ -309,6 +328,7 @@ def in_browser(address: str, *, wanted: bool) -> Iterator[None]:
     All users of a machine see the arguments of all processes, the browser's among them.
     """
     import tempfile
+    from html import escape
 
     if not wanted:
         yield

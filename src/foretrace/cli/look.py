@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -141,13 +140,10 @@ def _look(
     from foretrace.show.overview.reading import overview_of
     from foretrace.show.render.terminal import plain
 
-    gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
-    try:
+    with use.lean():
         found = overview_of(
             trace, cache=reading.cache, limits=reading.limits, captures=wanted.captures
         )
-    finally:
-        gc.enable()
     use.warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
     if left_out:  # the document of one trace has no place for unreadable files beside it

@@ -175,12 +175,12 @@ def ceilings(device: Device | None) -> list[KnownRoof]:
     return [KnownRoof(level, rate, source) for level, (rate, source) in rates.items() if rate]
 
 
-_NAMELESS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::")
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_NAMELESS = regex(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::")
+_WORD = regex(r"\b[A-Za-z_]\w*")
 _NUMBER, _TRUE, _FALSE = (re.compile(text) for text in (r"\b\d+", r"\btrue\b", r"\bfalse\b"))
 # Words of one demangler alone.
 _OWN = "instance unnamed anonymous namespace lambda const int bool unsigned long"
-_PARAMETER = re.compile(r"T\d+")
+_PARAMETER = regex(r"T\d+")
 
 
 @lru_cache(maxsize=8192)

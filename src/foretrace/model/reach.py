@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from foretrace.model.intervals import Ints
 from foretrace.model.recording import Recording
 from foretrace.model.tree import summed
-from foretrace.schema.documents.lesson import AverageRow
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.lesson import AverageRow
 
 # Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
 # like are views only when there is nothing to copy, which is why a call must also be seen to launch
@@ -60,6 +64,8 @@ def average(trace: Recording, name: str) -> AverageRow:
     The time of a GPU operation is the self time of the innermost op that launched it, and never of
     the call: what a graph launch ran has rows of its own.
     """
+    from foretrace.schema.documents.lesson import AverageRow
+
     host, gpu = trace.host, trace.gpu
     same = host.named(lambda text: text == name)
     chosen = (host.is_op | host.is_call | host.is_region) & host.lasting & same

@@ -30,7 +30,7 @@ from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.metadata import About, about, device_of
 from foretrace.model.spans import Spans
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.run_record import RecordedRun, read_run
+from foretrace.schema.run_record import RecordedRun, read_run, snapshot_beside
 from foretrace.schema.tables import NAMELESS, NONE, Tables
 
 if TYPE_CHECKING:
@@ -183,6 +183,8 @@ class Recording:
     @cached_property
     def memory_view(self) -> MemoryView | None:
         """The snapshot of the allocator beside the file, read at first use."""
+        if snapshot_beside(self.path) is None:
+            return None
         from foretrace.model.allocator.view import view_beside
 
         return view_beside(self.path)

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ import polars as pl
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from foretrace.base.arrays import distinct
+from foretrace.base.arrays import distinct, median
 from foretrace.model.arguments import made, operands
 from foretrace.model.collectives import bus_of_kernels
 from foretrace.model.costs import Certainty, OpCall, Tensor

@@ -11,13 +11,13 @@ time no figure is given, and the note says what is covered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from foretrace.base.arrays import median
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.analysis import Analysis

@@ -21,6 +21,7 @@ from msgspec import Struct
 from foretrace.base import budget, notices
 from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
 from foretrace.read.remote import BLOCK, SMALL, RemoteFile, is_remote, open_remote
 from foretrace.read.unpack import (
@@ -42,7 +43,7 @@ from foretrace.schema.ledger import LedgerBuilder
 CHROME_HINT = "give a Chrome-trace JSON file as torch.profiler writes it"
 
 # possessive: many blanks or braces are read once
-_JSON_LINES = re.compile(
+_JSON_LINES = regex(
     rb'\s*+\{\s*+"[^"]{1,120}+"\s*+:(?:[^\n}]++|\}(?![ \t\r]*+\n))*+\}[ \t\r]*+\n\s*+\{\s*+"'
 )
 

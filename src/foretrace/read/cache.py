@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from foretrace.base import budget
+from foretrace.base.patterns import regex
 from foretrace.read import entries
 from foretrace.read.bytestream import UNPACKED
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = 10  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
-_KEY = re.compile(rb"[0-9a-f]{64}")
+_KEY = regex(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
 
 

@@ -16,16 +16,17 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.read.compiler.bundle import names_in
 
 SUFFIX = ".captures"
 DETAILS = "execution_details.json"
 FOLDERS = ("captures", "capture_traces", "graph_capture_profile")
 MOST = 64  # files that are read: an engine captures some 30 to 60 batch sizes per rank
-_TRACE = re.compile(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
-_NAMED = re.compile(r"(?:graph_capture_rank_\d|bs_\d+_rank_?\d|capture[._-]).*|capture")
-_SIZE = re.compile(r"(?:^|[._-])(?:bs|batch)[=_-]?(\d{1,7})(?=[._-]|$)")
-_RANK = re.compile(r"rank[_-]?(\d{1,6})", re.I)
+_TRACE = regex(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
+_NAMED = regex(r"(?:graph_capture_rank_\d|bs_\d+_rank_?\d|capture[._-]).*|capture")
+_SIZE = regex(r"(?:^|[._-])(?:bs|batch)[=_-]?(\d{1,7})(?=[._-]|$)")
+_RANK = regex(r"rank[_-]?(\d{1,6})", re.I)
 _DETAILS_LARGEST = 1 << 20
 
 

@@ -8,7 +8,6 @@ The folder and its files belong to this user alone. What belongs to somebody els
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable
@@ -17,13 +16,14 @@ from pathlib import Path
 
 from foretrace.base.files import clear_abandoned, replacing
 from foretrace.base.notices import warn
+from foretrace.base.patterns import regex
 
 FOLDER = "foretrace-entries"  # in whatever folder the user chose, which may hold other files
 KEEP_BYTES = 4 << 30
 BLOCK = 4096  # what a small file takes on disk
 DIGEST = 32
 HOUR_S = 3600
-_NAME = re.compile(r"[0-9a-f]{64}\.[a-z]+")
+_NAME = regex(r"[0-9a-f]{64}\.[a-z]+")
 
 
 def folder() -> Path | None:

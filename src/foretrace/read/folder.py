@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -53,6 +52,8 @@ def resolve(path: str, limits: Limits) -> str:
     if not traces:
         raise nothing_in(path, [str(problem) for _, problem in found.files])
     if len(traces) > 1:
+        import shlex
+
         listed = "\n  ".join(map(printable, traces[:64]))
         overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
         raise UsageError(
@@ -132,6 +133,8 @@ def _walk(path: str, closed: list[tuple[str, TraceError]]) -> Iterator[str]:
 
 
 def _archive(path: str) -> TraceError:
+    import shlex
+
     hint = f"read it by itself: foretrace look {shlex.quote(path)}"
     return TraceError("E_ZIP", path, "a zip inside a folder is not read", hint=hint)
 

@@ -10,6 +10,7 @@ from math import isfinite
 from msgspec import Struct
 
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
@@ -39,7 +40,7 @@ def factor(unit: str) -> float | None:
 
 
 _SPACES = "\u00a0\u202f '’"  # what other locales put between groups of digits
-_SHAPE = re.compile(rf"[+-]?\d[\d.,{_SPACES}]*(?:[eE][+-]?\d+)?")
+_SHAPE = regex(rf"[+-]?\d[\d.,{_SPACES}]*(?:[eE][+-]?\d+)?")
 _GROUPS = {mark: re.compile(rf"[+-]?\d{{1,3}}(?:\{mark}\d{{3}})+") for mark in ",."}
 _MISSING = frozenset({"", "n/a", "nan", "-nan", "inf", "-inf", "none", "no data"})
 
@@ -87,9 +88,9 @@ def _decimal(cell: str) -> str:
 FIRST = "ID"
 _NAMES = ("Kernel Name", "Function Name")
 _LONG = ("Metric Name", "Metric Unit", "Metric Value")
-_WHOLE = re.compile(r"[0-9]{1,18}")
+_WHOLE = regex(r"[0-9]{1,18}")
 # What the counters of a launch are joined and added by; a metric is named `unit__what`.
-_IS_METRIC = re.compile(r"[a-z0-9]+__[a-z0-9_]+(?:\.\w+)*")
+_IS_METRIC = regex(r"[a-z0-9]+__[a-z0-9_]+(?:\.\w+)*")
 LONGEST = 1 << 22  # characters of a cell: an instruction mix has some thousand
 _HINT = "export one with `ncu --import REPORT --csv --page raw --print-units base`"
 

@@ -19,11 +19,12 @@ from msgspec.json import decode, encode
 
 from foretrace.base import budget
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.read.chrome_events import Event, listed
 from foretrace.schema.ledger import LedgerBuilder
 
 _HINT = "write it with `nsys export --type sqlite REPORT.nsys-rep`"
-_VERSION = re.compile(r"(?:_ptsz)?_v\d+(?:_ptsz)?$")  # of a CUDA call: cudaLaunchKernel_v7000
+_VERSION = regex(r"(?:_ptsz)?_v\d+(?:_ptsz)?$")  # of a CUDA call: cudaLaunchKernel_v7000
 _RANGES = (59, 60)  # NvtxPushPopRange, NvtxStartEndRange
 _COPIES = re.findall(r"\S+", "? HtoD DtoH HtoA AtoH AtoA AtoD DtoA DtoD HtoH PtoP HtoD DtoH DtoD")
 _MEMORY = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static")

@@ -10,28 +10,29 @@ from __future__ import annotations
 import re
 
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.schema.documents.oom import OutOfMemoryText
 
 LONGEST = 1_000_000  # characters that are read: a log may be long, and the error is at its end
 _UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE = r"(\d{1,15}(?:\.\d{1,6})?) (bytes|B|KiB|MiB|GiB|TiB)\b"
-_ERROR = re.compile(
+_ERROR = regex(
     r"\b(\w{1,40})(?: backend)? out of memory(?: \([^()]{1,300}\))?\. Tried to allocate " + _SIZE
 )
-_TOTAL = re.compile(rf"capaci?ty of {_SIZE}|{_SIZE} total capacity")
-_FREE = re.compile(rf"of which {_SIZE} is free|{_SIZE} free;")
-_ALLOWED = re.compile(rf"{_SIZE} allowed|max allowed: {_SIZE}")
-_OWN = re.compile(rf"this process has {_SIZE} memory in use")
-_PROCESS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
-_ALLOCATED = re.compile(
+_TOTAL = regex(rf"capaci?ty of {_SIZE}|{_SIZE} total capacity")
+_FREE = regex(rf"of which {_SIZE} is free|{_SIZE} free;")
+_ALLOWED = regex(rf"{_SIZE} allowed|max allowed: {_SIZE}")
+_OWN = regex(rf"this process has {_SIZE} memory in use")
+_PROCESS = regex(rf"Process \d+ has {_SIZE} memory in use")
+_ALLOCATED = regex(
     rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|MPS allocated: {_SIZE}"
 )
-_PRIVATE = re.compile(rf"with {_SIZE} allocated in private pools")
-_UNALLOCATED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
-_RESERVED = re.compile(rf"{_SIZE} (?:reserved in total by PyTorch|cached)")
-_OUTSIDE = re.compile(rf"other allocations: {_SIZE}")
-_DEVICE = re.compile(r"\(?([GN]PU \d+)(?:;| has)")
-_FRAME = re.compile(r'File "([^"]{1,500})", line (\d{1,9}), in (\S{1,200})')
+_PRIVATE = regex(rf"with {_SIZE} allocated in private pools")
+_UNALLOCATED = regex(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_RESERVED = regex(rf"{_SIZE} (?:reserved in total by PyTorch|cached)")
+_OUTSIDE = regex(rf"other allocations: {_SIZE}")
+_DEVICE = regex(r"\(?([GN]PU \d+)(?:;| has)")
+_FRAME = regex(r'File "([^"]{1,500})", line (\d{1,9}), in (\S{1,200})')
 _LIBRARIES = ("/torch/", "site-packages", "dist-packages", "/lib/python3")
 
 

@@ -8,7 +8,6 @@ are those of perfetto's `trace_packet.proto` and the files that it imports.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.read.chrome_events import Event, listed
 from foretrace.schema.ledger import LedgerBuilder
 
@@ -28,7 +28,7 @@ _BEGIN, _END = 1, 2  # kinds of track events
 _CATEGORY, _NAME, _KEY, _TEXT, _STAGE, _KERNEL, _ARGUMENT = 1, 2, 3, 29, 24, 1000, 1001
 _STAGES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
 # ops whose names have no namespace; a node of the backward pass ends in Backward and a number
-_OPS = re.compile(
+_OPS = regex(
     r"\w+Backward\d*$|triton_|detach_?$|\w+Function|Torch-Compiled|TorchDynamo|Pregraph"
     r"|AOTDispatcher|record_param_comms|Compiled"
 )

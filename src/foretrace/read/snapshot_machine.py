@@ -15,6 +15,7 @@ import numpy as np
 from foretrace.base import budget
 from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError
+from foretrace.base.patterns import regex
 from foretrace.read.event_layouts import (
     ACTION_KEY,
     COLUMNS,
@@ -46,8 +47,8 @@ MOST_MISSED = 100  # events of a window before it is compared here: as much work
 FEW = 64  # events that are tried at once after one that no layout fits
 LEARNED_PER = 20_000  # events that layouts found, for each further layout
 MOST_LISTS = 100_000  # of frames that are known by their bytes
-_FRAMES = re.compile(rb"(?:\((?:h.|j.{4})++e)*+|(?:h.|j.{4})a", re.DOTALL)
-_FRAME = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
+_FRAMES = regex(rb"(?:\((?:h.|j.{4})++e)*+|(?:h.|j.{4})a", re.DOTALL)
+_FRAME = regex(rb"h(.)|j(.{4})", re.DOTALL)
 
 
 class _Codes:

@@ -22,6 +22,7 @@ from msgspec import Struct
 from foretrace.base import budget
 from foretrace.base.budget import RATIO_FREE_BYTES, Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.patterns import regex
 from foretrace.schema.ledger import LedgerBuilder
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ MOST_DICTIONARY = 256 << 20  # bytes that an xz decoder may hold; `xz -9` makes 
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))  # as pzstd
 MOST_DAMAGE = 64  # places; real files have one
 # a whole header, as real writers fill it: chance gives one in 100 GB
-_HEADER = re.compile(rb"\x1f\x8b\x08[\0\x04\x08].{4}[\0\x02\x04][\0-\x0d\xff]", re.DOTALL)
+_HEADER = regex(rb"\x1f\x8b\x08[\0\x04\x08].{4}[\0\x02\x04][\0-\x0d\xff]", re.DOTALL)
 _HEADER_SIZE = 10
 
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -32,6 +31,8 @@ class View:
 
     def _repr_html_(self) -> str:
         """The page in a frame that cannot reach the notebook, and needs no widgets."""
+        from html import escape
+
         return (
             f'<iframe title="{escape(self.title, quote=True)}" '
             'sandbox="allow-scripts allow-downloads allow-modals" '

@@ -11,10 +11,10 @@ What changes: of the rounds four remain, at most half of them; at worst 30% of t
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median
 
 from foretrace.analyze.fixes._cpu import MATMULS, CpuStep, dense, elements
 from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.base.arrays import median
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 

@@ -25,6 +25,7 @@ import numpy as np
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules import unfused_optimizer as rule
 from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import STEP, closure_ends
@@ -35,7 +36,7 @@ PARAMETER_NS = {"Adam": 8_000, "AdamW": 8_000, "SGD": 4_000}
 # Of the GPU time that one pass keeps: expected and at best.
 PASS = {"Adam": (0.42, 0.3), "AdamW": (0.42, 0.3), "SGD": (0.62, 0.45)}
 COMPILED_PASS = (0.5, 0.3)
-SPARSE = re.compile(r"sparse|coalesce", re.IGNORECASE)
+SPARSE = regex(r"sparse|coalesce", re.IGNORECASE)
 
 
 @fix("Run the optimizer in one pass", "gpu")

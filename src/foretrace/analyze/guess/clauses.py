@@ -15,32 +15,27 @@ from typing import Any, NamedTuple, TypeVar
 
 from foretrace.analyze.guess.reading import SUBJECTS, VERBS, ClaimReader
 from foretrace.analyze.guess.words import language
+from foretrace.base.patterns import regex
 
 Read = TypeVar("Read")
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
-_CONDITION = re.compile(
-    r"\b(if|unless|except|neither|n?or|whether|when|until|after|before|otherwise)\b"
-)
-_BREAK = re.compile(
-    r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) "
-)
-_PLACE = re.compile(r"(?i)(in|per|for|at) ")
-_AND = re.compile(" and ")
-_VERB = re.compile(
+_CONDITION = regex(r"\b(if|unless|except|neither|n?or|whether|when|until|after|before|otherwise)\b")
+_BREAK = regex(r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) ")
+_PLACE = regex(r"(?i)(in|per|for|at) ")
+_AND = regex(" and ")
+_VERB = regex(
     r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed))\b"
 )
 # `, one per layer` behind a count: more than the count says, so it only stands beside a miss.
-_SPREAD = re.compile(
+_SPREAD = regex(
     r"(?:exactly )?(?:one|two|three|\d+) (?:per|for each|for every|in each) \w+(?: \w+)?"
 )
 # `, inputs and labels` behind a claim: names for what it speaks of; no number, no verb
-_LIST = re.compile(r"(?!no |not |all |each |every |only )[a-z]+ and (?!no |not )[a-z]+")
-_NOT = re.compile(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|never)\s")
+_LIST = regex(r"(?!no |not |all |each |every |only )[a-z]+ and (?!no |not )[a-z]+")
+_NOT = regex(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|never)\s")
 # With one of these, what is denied is not clear: `not every`, `not in each step`.
-_SOME = re.compile(
-    r"\b(no|none|every|each|all|any|only|some|both|at least|at most|per|but|mostly)\b"
-)
+_SOME = regex(r"\b(no|none|every|each|all|any|only|some|both|at least|at most|per|but|mostly)\b")
 MOST_JOINTS = 8  # commas and conjunctions of a sentence; the parts between any two are read
 
 
@@ -61,7 +56,7 @@ class Spoken(NamedTuple):
     unread: list[str]
 
 
-_IN_BRACKETS = re.compile(r" \(([^()]{1,60})\)")
+_IN_BRACKETS = regex(r" \(([^()]{1,60})\)")
 
 
 def _aside(text: str, reader: ClaimReader) -> str:
@@ -132,7 +127,7 @@ def spoken(
     return Spoken(found, unread) if found and safe else None
 
 
-_CONTRAST = re.compile(r",? (?:while|whereas) ")
+_CONTRAST = regex(r",? (?:while|whereas) ")
 
 
 def _contrasted(text: str, read: Callable[[str], Spoken | None]) -> Spoken | None:
@@ -200,16 +195,12 @@ def _claims(
     return None
 
 
-_PRONOUN = re.compile(r"(?:it|they|these|those|which|that|this) ")
+_PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
-_KERNELS = re.compile(
-    r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)"
-)
-_OF_THEM = re.compile(r"(?<=\w )of (?:them|these|those)\b")
-_OF_THOSE = re.compile(
-    r"\w+ (?:forward|backward|in fp\d+|in bf16)"
-)  # `3 forward`: of what was said
+_KERNELS = regex(r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)")
+_OF_THEM = regex(r"(?<=\w )of (?:them|these|those)\b")
+_OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 
 
 def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[str]:

@@ -28,6 +28,7 @@ from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.rules._common import cast_of
 from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.model import cpu_ops
 from foretrace.model.autograd import ENGINE
 from foretrace.model.compiled import provenance
@@ -55,7 +56,7 @@ _EPILOGUES = {"bias": "add", "relu": "relu", "gelu": "gelu", "silu": "silu"}
 # convolutions are called scudnn_128x64_relu and ATen clamps after them.
 _EXACT_EPILOGUES = ("nvjet", "cutlass3")
 _MATRIX = ("gemm", "gemv")
-_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_OPTIMIZER = regex(r"Optimizer\.step#(\w+)\.step")
 
 
 def performed(

@@ -29,6 +29,7 @@ from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.guess.words import UNITS
 from foretrace.analyze.rules.fusable_pointwise import OPAQUE
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, count_text, time_text
 from foretrace.model import bounds
 from foretrace.model.bounds import measured_spans
@@ -46,8 +47,8 @@ _ASKED = {
     "gpu_ns": "How long is the GPU busy in {}? (such as 1 to 2 ms)",
     "step_ns": "How long is {} without the profiler? (such as 1 to 2 ms)",
 }
-_ANSWER = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) ?([a-zµ]*)", re.IGNORECASE | re.ASCII)
-_BETWEEN = re.compile(r"-|–|\bto\b|\band\b")
+_ANSWER = regex(r"(\d{1,12}(?:\.\d{1,9})?) ?([a-zµ]*)", re.IGNORECASE | re.ASCII)
+_BETWEEN = regex(r"-|–|\bto\b|\band\b")
 UNREPLAYED = "no step can be replayed: it needs launches, GPU work and one clock"
 NO_FIX = "no fix that foretrace knows leads from A to B: the replay has no answer"
 NOTHING_FUSES = (

@@ -29,6 +29,7 @@ from foretrace.analyze.guess.words import (
     reader,
     wrong,
 )
+from foretrace.base.patterns import regex
 
 Owner = TypeVar("Owner")
 Args = dict[str, Any]
@@ -40,7 +41,7 @@ QUANTIFIERS = {
     **dict.fromkeys(("some", "a", "any"), "some"),
     "no": "no",
 }
-_ITEM = re.compile(
+_ITEM = regex(
     r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?"
 )
 

@@ -23,13 +23,14 @@ from foretrace.analyze.guess.words import (
     key_at,
     language,
 )
+from foretrace.base.patterns import regex
 
 Tokens = Sequence[Token]
 Tags = dict[str, Any]
 
 LONGEST_PHRASE = 8  # words
-_NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)(?:[-–](\d{1,9}(?:\.\d{1,6})?))?")
-_FRACTION = re.compile(r"(\d{1,3})/(\d{1,3})|([a-z]+)-([a-z]+)")
+_NUMBER = regex(r"(\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)(?:[-–](\d{1,9}(?:\.\d{1,6})?))?")
+_FRACTION = regex(r"(\d{1,3})/(\d{1,3})|([a-z]+)-([a-z]+)")
 _TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {word: float(value) for value, word in enumerate((*COUNTS, *_TEENS.split()))}

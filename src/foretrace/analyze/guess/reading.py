@@ -37,6 +37,7 @@ from foretrace.analyze.guess.words import (
     split,
 )
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 
 _LONGEST_NOUN = 7  # words
 VERBS = frozenset(
@@ -45,7 +46,7 @@ VERBS = frozenset(
 SUBJECTS = frozenset(
     {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
 )
-_NARROWED = re.compile("‹([^›]*)›")
+_NARROWED = regex("‹([^›]*)›")
 _PREPOSITIONS = ("in", "for", "of", "during", "throughout", "over", "across", "within")
 _NOUNS_EACH = 2  # nouns that begin with one word, the longest
 _NOUNS = ("a", "b", "c")  # slots of a shape that are selectors
@@ -61,8 +62,8 @@ class Named(NamedTuple):
 Noun = Callable[[str], Named | None]
 
 
-_MARK = re.compile(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
-_BACKWARD_OF = re.compile(r"(forward|backward)(?: pass)? of ([^,]+)")
+_MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
+_BACKWARD_OF = regex(r"(forward|backward)(?: pass)? of ([^,]+)")
 
 
 def _noun(text: str, noun: Noun) -> Named | None:

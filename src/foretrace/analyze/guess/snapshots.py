@@ -22,15 +22,16 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.selection import working_ops
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
 from foretrace.base import files
+from foretrace.base.patterns import regex
 from foretrace.model.cpu_ops import bare
 from foretrace.model.trace import Trace
 from foretrace.names import families
 
 _KEY = r"(?:(?:sm|gfx)\w+|cpu|gpu)(?:-torch[\d.]+)?"
-_COMPILED = re.compile(
+_COMPILED = regex(
     r"(?:graph_\d{1,9}_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d{1,9})?(?:0d[\dcde]{0,200})?"
 )
-_NAMESPACES = re.compile(
+_NAMESPACES = regex(
     r"\b(?:at::native|at|c10|std)::|\(anonymous namespace\)::|^void\s+|\[clone [^\]]{0,200}\]"
 )
 

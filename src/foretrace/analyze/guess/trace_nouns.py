@@ -15,10 +15,11 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.lexicon import lexicon, listed
 from foretrace.analyze.guess.reading import ClaimReader, Named, Noun
 from foretrace.analyze.guess.windows import modules
+from foretrace.base.patterns import regex
 from foretrace.model.cpu_ops import bare
 
 _SHORTEST = 3  # letters of a word that can be a part of a name
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
 
 

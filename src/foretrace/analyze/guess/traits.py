@@ -31,6 +31,7 @@ from foretrace.analyze.guess.words import (
     language,
     text_at,
 )
+from foretrace.base.patterns import regex
 from foretrace.model.autograd import ENGINE
 from foretrace.model.costs._call import short_type
 from foretrace.model.costs.attention import BACKWARD, FORWARD
@@ -204,7 +205,7 @@ def value_text(actual: Any) -> str:
 
 
 # the type at the end of the name of a NCCL kernel that adds up: `Sum_float`, `Sum_bf16_RING_LL`
-_REDUCED = re.compile(r"^nccl\w*_(?:Sum|Prod|Min|Max|SumPostDiv|PreMulSum)_([a-z]+\d*)", re.I)
+_REDUCED = regex(r"^nccl\w*_(?:Sum|Prod|Min|Max|SumPostDiv|PreMulSum)_([a-z]+\d*)", re.I)
 _NCCL_TYPES = {
     **dict.fromkeys(("float", "f32"), "f32"),
     **dict.fromkeys(("half", "f16"), "f16"),
@@ -212,8 +213,8 @@ _NCCL_TYPES = {
     **dict.fromkeys(("double", "f64"), "f64"),
 }
 _MATMUL_OPS = tuple((f"aten::{name}",) for name in ("mm", "addmm", "bmm", "baddbmm"))
-_SDPA = re.compile(r"scaled_?dot_?product", re.IGNORECASE)
-_BACKEND = re.compile(r"_(flash|efficient|cudnn)_attention")
+_SDPA = regex(r"scaled_?dot_?product", re.IGNORECASE)
+_BACKEND = regex(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
 _WIDTHS = {"f64": 8, "f32": 4, "tf32": 4, "bf16": 2, "f16": 2, "i8": 1, "e4m3": 1, "e5m2": 1}
 _NO_TENSOR = ("", "Scalar", "ScalarList", "GenericList", "None", "Device")

@@ -12,7 +12,6 @@ kernels launched below it.
 from __future__ import annotations
 
 import operator
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +21,19 @@ from typing import Any
 
 from foretrace.analyze.guess.nearness import one_edit
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.names import families
 from foretrace.schema.kernel import ROLES
 
 LONGEST = 2_000  # characters; longer than any sentence a person writes
-_TOKEN = re.compile(
+_TOKEN = regex(
     r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>==|!=|<=|>=|\+-|\+/-|[±<>=~,:])'
     # `52,856` is one number, as the pages print it
     # and so is `model.py:41` one place
     r'|(?P<word>(?:(?<![\w,.])\d{1,3}(?:,\d{3})+(?![\d,])|::|(?<=\.py):(?=\d)|[^\s",:<>=!~±])+)'
     r"|(?P<odd>\S))"
 )
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_THOUSANDS = regex(r"\d{1,3}(?:,\d{3})+")
 
 
 @cache
@@ -191,7 +191,7 @@ UNITS: dict[str, dict[str, float]] = {
     "bandwidth": {"MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12},
     "count": {"": 1},
 }
-NUMBER = re.compile(r"(\d{1,15}(?:\.(\d{1,15}))?)(.*)")
+NUMBER = regex(r"(\d{1,15}(?:\.(\d{1,15}))?)(.*)")
 _COUNT_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
 COUNTS = tuple(_COUNT_WORDS.split())
 SYMBOLS = {"=": "==", **{symbol: symbol for symbol in ("==", "!=", "<", "<=", ">", ">=", "~")}}
@@ -495,7 +495,7 @@ HEADS: dict[str, Selector] = {
 _NAMED = {
     word: kind for kind in ("kernel", "op", "call", "region", "module") for word in _forms(kind)
 }
-CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
+CALL = regex(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
 
 
 @cache

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct, with_gaps
+from foretrace.base.patterns import regex
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints
 from foretrace.model.spans import Span
@@ -28,9 +29,9 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 
 KINDS = ("compute", "comms", "copy")
 COMPUTE, COMMS, COPY = range(3)
-HOST_COMMS = re.compile(r"(?:gloo|mpi|ucc):\w+")  # collectives that ran on the host
-_COMMS_OP = re.compile(r"_?c10d|record_param_comms|(?:gloo|mpi|ucc):")
-DATA = re.compile(r"(?i)data_?loader|(?:get|next|load)_batch")  # a thread waits for data
+HOST_COMMS = regex(r"(?:gloo|mpi|ucc):\w+")  # collectives that ran on the host
+_COMMS_OP = regex(r"_?c10d|record_param_comms|(?:gloo|mpi|ucc):")
+DATA = regex(r"(?i)data_?loader|(?:get|next|load)_batch")  # a thread waits for data
 
 
 class RankWork(Struct, frozen=True):

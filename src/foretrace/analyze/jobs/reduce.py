@@ -41,6 +41,7 @@ from foretrace.base import budget
 from foretrace.base.arrays import coded, distinct, with_gaps
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
+from foretrace.base.patterns import regex
 from foretrace.base.units import whole
 from foretrace.model import opening
 from foretrace.model.arguments import Signature, distinct_lists, json_text
@@ -57,10 +58,8 @@ from foretrace.schema.ledger import NoteEntry
 from foretrace.schema.tables import NONE
 
 # `tensorboard_trace_handler` writes HOST_PID.TIME.pt.trace.json
-_HOST_AND_PID = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9.-]{0,200})_(\d{1,9})\.\d{1,20}\.pt\.trace\.json"
-)
-_NODE = re.compile(r"(?i)(?:host|node)[_-]?\d{1,6}")
+_HOST_AND_PID = regex(r"([A-Za-z0-9][A-Za-z0-9.-]{0,200})_(\d{1,9})\.\d{1,20}\.pt\.trace\.json")
+_NODE = regex(r"(?i)(?:host|node)[_-]?\d{1,6}")
 _MOST_TEXT = 160  # characters of sizes; a checksum stands for the rest
 
 

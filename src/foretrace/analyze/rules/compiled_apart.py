@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from foretrace.analyze import why
 from foretrace.analyze.rules._common import shortened
@@ -27,8 +28,10 @@ from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.names import families
 from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GraphBreak
-from foretrace.schema.documents.why import NotFused
 from foretrace.schema.finding import Finding
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.why import NotFused
 
 
 @rule("Kernels of compiled code that stay apart, and why", "ops compiler")

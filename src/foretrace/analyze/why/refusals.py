@@ -17,7 +17,6 @@ fusion. Without that list, the calls of the wrapper have the same reads and writ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -25,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.why.measured import Ran
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.compile_log import by_function, resume_name
 from foretrace.model.compiled.scheduler import elements, split, walk
 from foretrace.schema.compiler import (
@@ -43,9 +43,9 @@ from foretrace.schema.documents.why import NotFused
 # Below 1 MiB a second read is served by the cache of any current GPU, and costs less than a launch.
 LARGE = 1 << 20
 NO_KERNEL = frozenset({"nop", "unpack"})
-_REUSE = re.compile(r"\s*(\w+) = (?:reinterpret_tensor\()?(\w+)[,;].*# reuse")
-_RETURN = re.compile(r"\s*return \((.*)")
-_NAME = re.compile(r"\b(?:buf|arg|primals_|tangents_)\w*")
+_REUSE = regex(r"\s*(\w+) = (?:reinterpret_tensor\()?(\w+)[,;].*# reuse")
+_RETURN = regex(r"\s*return \((.*)")
+_NAME = regex(r"\b(?:buf|arg|primals_|tangents_)\w*")
 
 
 class Neighbours(Struct, frozen=True):

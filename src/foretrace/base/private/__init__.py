@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from foretrace.base.patterns import regex
 from foretrace.base.private.keys import (
     ASSIGNED,
     VALUE,
@@ -77,8 +78,8 @@ _FILES = words("""
     pdf pem pickle pkl pt pth py pyc pyx safetensors sh so sql sqlite tar toml txt whl yaml yml zip
     zst
     """)
-_INSTALLED = re.compile(r"[\\/](?:(?:site|dist)-packages|lib[\\/]python3\.\d+)(?=[\\/])")
-_INSIDE = re.compile(r"(\w++)(?:[\\/][\w.-]++)*+(?:\.\w{1,4})?")
+_INSTALLED = regex(r"[\\/](?:(?:site|dist)-packages|lib[\\/]python3\.\d+)(?=[\\/])")
+_INSIDE = regex(r"(\w++)(?:[\\/][\w.-]++)*+(?:\.\w{1,4})?")
 # Words that people join by a slash without meaning a path.
 _SCOPES = words(
     "fwd bwd forward backward train training eval step loss optimizer model prefill decode"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from foretrace.base.patterns import regex
+
 Replace = Callable[[str], str]  # from a private text to what takes its place
 # Patterns, each with words without which a text cannot match it: most names have none of them.
 Rules = tuple[tuple[list[str], re.Pattern[str]], ...]
@@ -17,7 +19,7 @@ Rules = tuple[tuple[list[str], re.Pattern[str]], ...]
 
 def rules(*rows: tuple[str, str]) -> Rules:
     """Rules out of words, `|` between them, and a pattern."""
-    return tuple((words.split("|"), re.compile(pattern)) for words, pattern in rows)
+    return tuple((words.split("|"), regex(pattern)) for words, pattern in rows)
 
 
 VALUE = r"""(?:\\?"[^"\\]*+|\\?'[^'\\]*+|[^\s"'\\][^\s"']*+)"""
@@ -74,15 +76,15 @@ _RULES = rules(
 
 
 # A token, its pieces between `_`, and what in it is a type, a size or an argument of Triton 2.
-_TOKEN = re.compile(r"\w[\w+/-]{11,}+=*+")
-_PIECE = re.compile(r"[A-Za-z0-9+/=-]++")
-_TYPES = re.compile(
+_TOKEN = regex(r"\w[\w+/-]{11,}+=*+")
+_PIECE = regex(r"[A-Za-z0-9+/=-]++")
+_TYPES = regex(
     r"[bt]?f(?:8|16|32|64)|[Ee]\d[Mm]\d|(?<!\d)\d++(?:x\d++)++|0[cde]{1,2}1[cde](?:\d|[cde])*+"
 )
-_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_CHANGE = regex(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 # Of 20 random letters and digits 9 change their kind, of as many in words 4.
 _SHORTEST, _LEAST_CHANGES, _CHANGES = 12, 4, 0.2
-_DIGITS = re.compile(r"(?=[a-f]*+\d)[0-9a-f]{16}|(?=[A-F]*+\d)[0-9A-F]{16}")
+_DIGITS = regex(r"(?=[a-f]*+\d)[0-9a-f]{16}|(?=[A-F]*+\d)[0-9A-F]{16}")
 
 
 def words(text: str) -> frozenset[str]:

@@ -7,7 +7,6 @@ the cell of a notebook, in a frame that cannot reach the notebook and keeps no a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +33,7 @@ from foretrace.analyze.guess.words import (
     op_words,
 )
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.learn.lessons import lesson as lesson_of
 from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.own import own_sitting
@@ -140,7 +140,7 @@ _LARGEST = 10**15  # the language takes no longer number
 _TRAITS = (*DTYPES, *FAMILY_WORDS, *(f"{bound}-bound" for bound in KERNEL_BOUNDS))
 _QUANTIFIERS = ("every", "some", "no")
 _ELSE = "another-value"  # a value that no kernel states
-_QUOTED = re.compile("`([^`]+)`")
+_QUOTED = regex("`([^`]+)`")
 
 
 def predictable(scene: Scene, examples: str) -> Predictable:

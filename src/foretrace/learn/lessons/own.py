@@ -7,7 +7,6 @@ trace that is incomplete.
 
 from __future__ import annotations
 
-import re
 import textwrap
 import tomllib
 from collections import Counter
@@ -24,6 +23,7 @@ from foretrace.analyze.guess.kinds.gaps import longest_gap
 from foretrace.analyze.guess.selection import working_ops
 from foretrace.analyze.guess.words import LONGEST
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.learn.lessons.scene import MISSING, Scene, filled
 from foretrace.learn.lessons.sitting import Sitting, right_answer
@@ -37,7 +37,7 @@ from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, Pic
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
-_WORD = re.compile(r"<(\w+)>")
+_WORD = regex(r"<(\w+)>")
 _NO_WORDS: Mapping[str, str] = {}
 
 

@@ -12,7 +12,6 @@ What stands between braces in a text is measured, never typed:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -34,6 +33,7 @@ from foretrace.analyze.guess.windows import (
 )
 from foretrace.analyze.guess.words import ParseFailure, read_selector, split
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
 from foretrace.model.bounds import measured_spans
 from foretrace.model.cpu_ops import quotable_regions
@@ -149,7 +149,7 @@ def opened(opens: Opens, name: str, against: str = "") -> Scene:
 
 
 MISSING = "not in the trace"
-_FACT = re.compile(r"\{([^{}]+)\}")
+_FACT = regex(r"\{([^{}]+)\}")
 ROOFS = ("HBM roof", "L2 roof", "L2 size")
 # measures that predictions alone have
 _PREDICTED = {

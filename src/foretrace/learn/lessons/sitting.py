@@ -20,6 +20,7 @@ from foretrace.analyze.guess import baseline
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
+from foretrace.base.patterns import regex
 from foretrace.learn.lessons.lanes import lanes
 from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
 from foretrace.model.reach import average
@@ -30,12 +31,12 @@ from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, Pic
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NUMBER = regex(r"\d[\d,]*(?:\.\d+)?")
 _WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
 )  # fmt: skip
-_REFERS = re.compile("^the same|still")  # to the program before
+_REFERS = regex("^the same|still")  # to the program before
 
 
 def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:

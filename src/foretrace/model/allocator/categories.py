@@ -11,7 +11,6 @@ When each allocation was made and freed, and how many bytes were live after each
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.schema.snapshot import ALLOC, FREE, NO_STACK, History, Numbers, Snapshot, StackFrame
 
 BEFORE = -1  # the start of what was allocated before the history begins
@@ -151,7 +151,7 @@ _BUILDS = frozenset(
 )
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _ENGINE = ("torch::autograd::Engine", "torch::autograd::Node", "torch::autograd::python::Python")
-_NODE = re.compile(r"::(\w+Backward\d*)(?:::|_)apply")  # of autograd's graph
+_NODE = regex(r"::(\w+Backward\d*)(?:::|_)apply")  # of autograd's graph
 _OVERWRITES = ("/torch/_functorch/", "/torch/autograd/function.py")
 
 

@@ -11,12 +11,12 @@ addresses follow each other in both.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.model.allocator.categories import OPTIMIZER_STEP
 from foretrace.model.allocator.view import MemoryView, ModuleNames
 from foretrace.model.analysis import Analysis
@@ -38,7 +38,7 @@ from foretrace.schema.snapshot import (
 
 HOST = -1  # the number of the CPU among devices
 _EARLIER = 1  # the address of what was there before the recording
-_PYTHON = re.compile(r"^([^()]*\.py)\((\d+)\): (.*)$")
+_PYTHON = regex(r"^([^()]*\.py)\((\d+)\): (.*)$")
 _MODULE, _BACKWARD = "nn.Module: ", "autograd::engine::evaluate_function"
 _CALL = StackFrame("_call_impl", "/torch/nn/modules/module.py", 0)
 _ENGINE = StackFrame("torch::autograd::Engine::evaluate_function", "", 0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.model.allocator.categories import (
     ACTIVATION,
     BACKWARD,
@@ -255,8 +255,8 @@ class MemoryView:
         return int(self.history.size[self.failed_at]) if failed else None
 
 
-_TRACE = re.compile(r"\.json(?:\.(?:gz|xz|zst))?$")
-_NAMED = re.compile(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
+_TRACE = regex(r"\.json(?:\.(?:gz|xz|zst))?$")
+_NAMED = regex(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
 
 
 def is_snapshot(path: object) -> bool:

@@ -7,17 +7,15 @@ A folder that holds logs is one as well, as `TORCH_TRACE` leaves it, and so is a
 from __future__ import annotations
 
 import os
-import re
 
 from foretrace.base.errors import TraceError, UsageError, printable
+from foretrace.base.patterns import regex
 
 SUFFIX = ".why"
 HINT = "record it with `foretrace record --why`, or with TORCH_TRACE=DIR"
-NAMED = re.compile(
-    r"(?:(?:dedicated_log_)?torch_trace[^/]*\.log|torch_logs[^/]*\.txt)(?:\.(?:gz|zst))?"
-)
+NAMED = regex(r"(?:(?:dedicated_log_)?torch_trace[^/]*\.log|torch_logs[^/]*\.txt)(?:\.(?:gz|zst))?")
 PACKED = (".gz", ".zst")
-_TRACE = re.compile(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
+_TRACE = regex(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
 
 
 def beside(trace_path: str) -> str | None:

@@ -7,7 +7,6 @@ that the rest of its process, or the name of its file, states.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.patterns import regex
 from foretrace.read.bytestream import first_bytes, reported
 from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
 from foretrace.read.compiler.reader import HEAD, LogFile
@@ -23,7 +23,7 @@ from foretrace.read.compiler.runs import LogRecord, TextRecord, manifest_of
 from foretrace.read.unpack import zip_members
 from foretrace.schema.ledger import LedgerBuilder
 
-_IN_NAME = re.compile(r"(?:^|_)rank_?(\d{1,9})(?!\d)")
+_IN_NAME = regex(r"(?:^|_)rank_?(\d{1,9})(?!\d)")
 Entry = TypeVar("Entry", LogRecord, TextRecord)
 
 

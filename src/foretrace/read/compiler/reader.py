@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foretrace.base.budget import Limits
+from foretrace.base.patterns import regex
 from foretrace.read.bytestream import Watch, open_stream
 from foretrace.read.compiler.runs import LogRecord, TextRecord
 from foretrace.schema.ledger import LedgerBuilder
@@ -27,9 +28,9 @@ _GLOG = (
     rb"[VIWEC]\d{4} \d\d:\d\d:\d\d[.,]\d{3,9} (?P<process>\d{1,20}) ?"
     rb"[^\n\t]{1,400}?:\d{1,9}\](?: |$)"
 )
-HEAD = re.compile(_GLOG)
-RECORD_HEAD = re.compile(_GLOG + rb'(?=\{")')
-_RANK = re.compile(rb"\[rank(\d{1,9})\]:")
+HEAD = regex(_GLOG)
+RECORD_HEAD = regex(_GLOG + rb'(?=\{")')
+_RANK = regex(rb"\[rank(\d{1,9})\]:")
 _LARGEST_PID = 1 << 32  # torch 2.4 and earlier write the number of the thread instead
 
 
@@ -86,7 +87,7 @@ class Strings:
         return found or ""
 
 
-_ENDS = re.compile(rb"\n(?=[^\t\n])")
+_ENDS = regex(rb"\n(?=[^\t\n])")
 
 
 class Piece(Struct, frozen=True, gc=False):
@@ -157,11 +158,11 @@ class Cutter:
         return piece
 
 
-_TAGS = re.compile(
+_TAGS = regex(
     rb"(?:\[(?P<id>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\](?: |$))?"
     rb"(?:\[__(?P<channel>\w{1,80})\](?: |$))?"
 )
-_COLOR = re.compile(rb"\x1b\[[\d;]{0,32}m")
+_COLOR = regex(rb"\x1b\[[\d;]{0,32}m")
 _NONE = TextRecord("", "", "", 0, None)
 
 
@@ -327,7 +328,7 @@ def record_of(
 
 
 _SHOWN = 5  # unknown kinds, by name
-_REMAINS = re.compile(rb'\] \{"|\.py:\d{1,9}\]? ?\{')  # of a head
+_REMAINS = regex(rb'\] \{"|\.py:\d{1,9}\]? ?\{')  # of a head
 
 
 class Suspect(Struct):

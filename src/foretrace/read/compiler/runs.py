@@ -9,7 +9,6 @@ its run.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError, printable
+from foretrace.base.patterns import regex
 from foretrace.schema.ledger import Ledger, LedgerBuilder
 
 
@@ -70,7 +70,7 @@ class CompilerLogs(Struct, frozen=True):
 NAME = "manifest.json"
 KIND = "foretrace-why"
 _LARGEST = 1 << 20
-_GENERATED = re.compile(rb"\b(?:triton|cpp)_\w{1,400}")
+_GENERATED = regex(rb"\b(?:triton|cpp)_\w{1,400}")
 
 
 class Manifest(Struct, frozen=True):

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from foretrace.base.patterns import regex
 from foretrace.base.units import INT64, whole
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, NONE
@@ -54,8 +55,8 @@ _PHASES |= dict.fromkeys("iI", "instant") | dict.fromkeys("stf", "flow")
 KNOWN_PHASES = frozenset(_PHASES) | {"X"}
 
 # Where writers that state no category put device rows: JAX, torch_npu, the first autograd profiler
-_ON_DEVICE = re.compile(r"/device:|ascend hardware|overlap analysis|cuda functions|[gn]pu\b", re.I)
-_RUNS_KERNELS = re.compile(r"/device:gpu.*\nstream|gpu\b.*\nstream|cuda functions\n", re.I)
+_ON_DEVICE = regex(r"/device:|ascend hardware|overlap analysis|cuda functions|[gn]pu\b", re.I)
+_RUNS_KERNELS = regex(r"/device:gpu.*\nstream|gpu\b.*\nstream|cuda functions\n", re.I)
 
 # table: columns, each with its type: integer `q`, float `d`, interned text `i`, list as interned
 # text `l`, number that may be written as text `w`; `=` names another attribute of `Args`
@@ -262,10 +263,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bool | None": (bool,),
 }
 # Python reads more than this: other digits, underscores, words for infinity
-_TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
+_TIME = regex(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
 _TEXT_OR_NUMBER = frozenset({b'"', b"-", *(b"%d" % digit for digit in range(10))})
 _TS = attrgetter("ts")
-_LONG = re.compile(r"-?[0-9]{19,}")
+_LONG = regex(r"-?[0-9]{19,}")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -373,7 +374,7 @@ def _fit(value: Any, declared: str, ledger: LedgerBuilder) -> Any:
 
 # real records reach 6.9 kB; larger ones are checked against the limits
 SUSPICIOUS = 32 << 10
-_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
+_ESCAPES = regex(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
 
 
 def sound_events(listed: bytes, exact: bool) -> Sequence[Event] | None:

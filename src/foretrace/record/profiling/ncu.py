@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foretrace.base.errors import MissingError, TraceError, UsageError, UserCodeError
+from foretrace.base.patterns import regex
 
 STDERR = 2
 LARGEST = 256 << 20  # bytes of an export: those of an H200 have 2 kB a launch
@@ -28,7 +29,7 @@ NOT_FOUND = (
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _UNCHANGED = ("--clock-control", "none", "--cache-control", "none", "--target-processes", "all")
 _EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
-_METRIC = re.compile(r"Failed to find metric (?:regex:)?['\"]?([\w.]+)")
+_METRIC = regex(r"Failed to find metric (?:regex:)?['\"]?([\w.]+)")
 # What Nsight Compute writes, and what to do about it. The first that is found counts.
 _REASONS = {
     r"ERR_NVGPUCTRPERM": (

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import platform
-import re
 import resource
 import shutil
 import statistics
@@ -29,6 +28,7 @@ from typing import Any
 import torch
 
 from foretrace.base import files
+from foretrace.base.patterns import regex
 from foretrace.base.private import cleaned, hide_secrets
 from foretrace.base.version import __version__
 from foretrace.record.profiling.compiler_records import CompileWatch
@@ -46,7 +46,7 @@ _SMI_FIELDS = {
     "pstate": "pstate",
 }
 # Variables that change kernels, compilation or the recording; no other variable is stored.
-_VARIABLES = re.compile(
+_VARIABLES = regex(
     r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|"
     r"TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|TORCH_LOGS|TRITON_INTERPRET|"
     r"PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|DISABLE_ADDMM_CUDA_LT|KINETO_\w+|"

@@ -21,6 +21,7 @@ from msgspec import Struct
 from foretrace.base import notices
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import span_text
 from foretrace.record.remote.plan import (
     MOUNT,
@@ -43,7 +44,7 @@ PATIENCE = 20  # polls in a row that may fail while a job runs
 MOST_SUMS = 8 << 20
 _PER_HOUR = {"second": 3600, "minute": 60, "hour": 1}
 _INSTALL = "pip install 'foretrace[remote]'"
-_BUCKET_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_BUCKET_NAME = regex(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _HINTS = {
     401: "; the token is not valid: run hf auth login",
     402: "; the account has no credits for this flavor",

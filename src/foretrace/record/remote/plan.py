@@ -31,6 +31,7 @@ from msgspec import Struct
 from foretrace.base import files, notices
 from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError, UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
 from foretrace.base.version import __version__
 from foretrace.read import entries
@@ -38,7 +39,7 @@ from foretrace.read.folder import searched
 from foretrace.schema.documents.remote import SentFile
 
 TRACES, SUMS = "traces", "SHA256SUMS"
-RUN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+RUN_NAME = regex(r"\w[\w.-]*", re.ASCII)
 MOUNT = "/foretrace"  # where a job sees the folder of its run in the bucket
 _WORK, VENV = "/tmp/foretrace", ".venv"
 _UV = "command -v uv >/dev/null || python -m pip install --quiet uv || exit 1"

@@ -6,14 +6,15 @@ that `foretrace schema NAME` takes. `encode` is the only way from a document to 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
+from foretrace.base.patterns import regex
+
 _ENCODER = msgspec.json.Encoder()
 # What a terminal or an editor acts on, beyond what JSON escapes; outside of texts JSON has none.
-_ACTED_ON = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_ACTED_ON = regex(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def encode(document: msgspec.Struct) -> str:

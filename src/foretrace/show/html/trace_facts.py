@@ -5,7 +5,6 @@ compiled kernels come from, where findings are on the timeline, and the roofs.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
 from foretrace.model.arguments import json_text
 from foretrace.model.costs.limits import Roofline, RoofShare, peak_name, roof_shares
@@ -133,7 +133,7 @@ def _case_steps(trace: Trace) -> Iterator[list[tuple[int, int]]]:
 
 # A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.
 MOST_CODE = 200_000
-_INCLUDE = re.compile(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
+_INCLUDE = regex(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
 LANGUAGES = {"triton": "Triton", "cpp": "C++"}
 
 

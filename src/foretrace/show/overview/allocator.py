@@ -5,13 +5,13 @@ Also what changed between two snapshots, and what the text of an OutOfMemoryErro
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predicted
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, percent_text
 from foretrace.model.allocator.categories import BEFORE, CATEGORIES, KEPT
 from foretrace.model.allocator.view import MemoryView, memory_views
@@ -199,7 +199,7 @@ def _fixes(view: MemoryView) -> list[PeakFix]:
 
 SAME = 0.01  # of a part, or of the larger peak: two runs of one program differ by less
 NAMED = 3  # parts that the verdict names
-_PLACE = re.compile(r"([^:]+):(\d+) in (.+)")
+_PLACE = regex(r"([^:]+):(\d+) in (.+)")
 
 Key = tuple[str, str]  # a line and its category
 

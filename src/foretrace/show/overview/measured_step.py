@@ -7,12 +7,11 @@ must be worth, and what rules say of compiling and of captures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base.arrays import distinct
+from foretrace.base.arrays import distinct, median
 from foretrace.base.units import time_text
 from foretrace.model import bounds
 from foretrace.model.bounds import measured_spans

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from foretrace.base.units import bytes_text
-from foretrace.model.allocator.categories import by_category
 from foretrace.model.analysis import Analysis
 from foretrace.model.modules import CPU
 from foretrace.model.traced_memory import MemoryTable
@@ -31,6 +30,8 @@ def memory_of(trace: Analysis) -> TraceMemory | None:
         before = max(int(table.allocated[first] - table.bytes[first]), 0)
         held = reserved if reserved > 0 else None
         return TraceMemory(f"GPU {device}", int(table.allocated[peak]), held, before_bytes=before)
+    from foretrace.model.allocator.categories import by_category
+
     parts = by_category(view.lives.size, view.category, view.holders)
     return TraceMemory(
         f"GPU {view.history.device}",

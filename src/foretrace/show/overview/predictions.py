@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,8 +23,10 @@ from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE, measured_spans
 from foretrace.model.cpu_ops import runs_on_cpu
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import FixEntry, StepTime
-from foretrace.schema.documents.whatif import WhatIf
 from foretrace.show.overview.measured_step import MeasuredStep
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.whatif import WhatIf
 
 SURELY = 0.97  # of the recorded time: what is longer is the recorded time
 
@@ -101,6 +104,8 @@ def then_text(fix: FixEntry) -> str:
 
 def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
     """The document of `foretrace whatif`. Raises `UsageError` for a fix that does not apply."""
+    from foretrace.schema.documents.whatif import WhatIf
+
     per = measured_spans(trace)[0]
     future = predicted(trace)
     if future is None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -27,9 +26,11 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.model.tree import sums_above
 from foretrace.names import families
-from foretrace.schema.documents.name import NameLaunch
 from foretrace.schema.tables import NONE
 from foretrace.show.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.name import NameLaunch
 
 # A sequence of more GPU operations than this is folded: it does not fit a page, and layers repeat.
 LONGEST = 40
@@ -166,6 +167,8 @@ def launches(trace: Trace, name: str) -> list[NameLaunch]:
     """Each way in which the kernel of this name was launched, the most frequent first."""
     found = trace.kernels.filter(pl.col("name") == name)
     if not found.height:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, trace.kernels["name"].unique().to_list(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{trace.path} has no kernel of this name{hint}")
@@ -186,6 +189,8 @@ def _launch(
     op: int | None,
     family: str,
 ) -> NameLaunch:
+    from foretrace.schema.documents.name import NameLaunch
+
     call = op_call(trace, op) if op is not None else None
     dims = next((tensor.dims for tensor in call.every_tensor()), ()) if call else ()
     one_per_row = bool(grid and dims) and prod(grid or ()) == prod(dims[:-1])

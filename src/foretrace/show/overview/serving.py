@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
+from foretrace.base.arrays import median
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.model import bounds
 from foretrace.model.idle import unrecorded_wait

@@ -4,18 +4,18 @@ and the article's table.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, plural
 from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, UnmarkedClaim
 from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 
 _TABLE = "The article's table"
-_WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
+_WHERE = regex(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
 _NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
 _PLURAL = {
     "holds": "hold",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import partial
 from pathlib import PurePath
 
@@ -39,7 +38,6 @@ from foretrace.show.overview.page import (
 )
 from foretrace.show.overview.roof_words import cached_lines, roofs_text
 from foretrace.show.overview.sentences import headline, roles_text
-from foretrace.show.render.roofs_page import roofline
 from foretrace.show.render.terminal import (
     WIDTH,
     Column,
@@ -338,6 +336,8 @@ def _roofs(look: Look, top: int) -> list[Section]:
     """What kernels are held against, the roofline, and why some are faster than HBM."""
     if look.roofs is None:
         return []
+    from foretrace.show.render.roofs_page import roofline
+
     plot, rows = roofline(look.kernels, look.roofs)
     head = ["", "kernel", "time", "limited by"]
     return [
@@ -491,6 +491,8 @@ def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
     """The rows of every trace at each place of the first; a kernel that it lacks joins the place
     of what it replaces, else the one before it.
     """
+    from difflib import SequenceMatcher
+
     first = sequences[0].rows
     places: list[list[list[LaunchRow]]] = [[[] for _ in sequences] for _ in first]
     for number, entry in enumerate(sequences):

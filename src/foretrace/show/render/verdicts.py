@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.schema.finding import Verdict
 from foretrace.show.render.terminal import Section, marked, painted, plain
 
 SCREEN = 25  # lines of a first screen
 _WIDE = 160  # characters of a line on it
-_FIRST = re.compile(r"^(?:ERROR|MISS|unknown|hit)(?= )", re.MULTILINE)
+_FIRST = regex(r"^(?:ERROR|MISS|unknown|hit)(?= )", re.MULTILINE)
 _MARKS = {"error": "ERROR  ", "miss": "MISS   ", "unknown": "unknown", "hit": "hit    "}
 
 

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from foretrace.base import files
+from foretrace.base.patterns import regex
 from foretrace.base.private import cleaned
 from foretrace.base.private.keys import words
 from foretrace.model.arguments import Signature
@@ -41,10 +42,10 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
 
 
 _ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
-_COUNT = re.compile(r"\d{1,15}", re.ASCII)
-_PLAIN = re.compile(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
+_COUNT = regex(r"\d{1,15}", re.ASCII)
+_PLAIN = regex(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
 # Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
-_CARD = re.compile(
+_CARD = regex(
     r"""(?i:nvidia|amd|intel|tesla|quadro|geforce|titan|rtx|gtx|instinct|radeon|pro|graphics|arc|max
     |data|center|gpu|ada|generation|laptop|super|ti|xt|xtx|vf|mig|pcie|nvl|vgpu|device|with|ddr\d
     |blackwell|hopper|grace|server|workstation|edition|sxm\d?|oam|hbm\d?e?|\d{1,4}gb|\d{1,3}g|gaudi|hpu
@@ -53,7 +54,7 @@ _CARD = re.compile(
     re.VERBOSE,
 )
 # What a bare number follows: RTX 4090, Max 1550, PG509-200.
-_SERIES = re.compile(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
+_SERIES = regex(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
 
 
 def known(text: str) -> str | None:
@@ -109,7 +110,7 @@ KINDS = words("""
 """)
 _LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
 _PIDS = 1 << 22  # Linux numbers no process and no thread higher, nor CUDA a stream
-_RANKED = re.compile(r"\[([^\]]+)\]\s*(.*)", re.DOTALL)  # the pid of a merged file
+_RANKED = regex(r"\[([^\]]+)\]\s*(.*)", re.DOTALL)  # the pid of a merged file
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from foretrace.base.patterns import regex
 from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
@@ -40,7 +41,7 @@ FIELDS = words("""
     bwd_compilation_metrics_runtime
     aot_autograd_backward_compilation_metrics
 """)
-EMPTY = re.compile(r"(?:fx_graph|aotautograd)_cache_(?:hit|miss|bypass)|cudagraph\w{0,40}")
+EMPTY = regex(r"(?:fx_graph|aotautograd)_cache_(?:hit|miss|bypass)|cudagraph\w{0,40}")
 # Messages of the text log.
 MESSAGES = words("""
     fusion schedule ir_pre_fusion ir_post_fusion recompiles recompiles_verbose graph_breaks
@@ -51,28 +52,28 @@ _TOLD = words("""
     compile_id fail_type fail_reason recompile_reason cache_state graph_id name ph cat
 """)
 _FRAME = {"filename", "line", "name", "loc"}
-_ID = re.compile(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
+_ID = regex(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
 _HEAD = "V0101 00:00:00.000000 {} foretrace/show/share.py:{}]"
 _NUMBERS = 1 << 53
 _USERS_KERNEL = "user_autotune"  # a Triton kernel of the user, with its source
-_FILE = re.compile(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
-_STACK_FRAME = re.compile(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
-_VERSION = re.compile(
+_FILE = regex(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
+_STACK_FRAME = regex(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
+_VERSION = regex(
     r"[\d.]{1,16}(?:a0|b\d|rc\d)?(?:\.dev\d{8})?(?:\+(?:cpu|cu\d+|rocm[\d.]+|git\w{7}))?"
 )
 # A frame or its code in a list of the scheduler.
-_QUOTED_FRAME = re.compile(r"""(['"])  (?:(?!\1)[^\\\n]|\\.){0,4096}+\1""")
+_QUOTED_FRAME = regex(r"""(['"])  (?:(?!\1)[^\\\n]|\\.){0,4096}+\1""")
 _RESUMED = "torch_dynamo_resume_in_"
-_FUNCTION = re.compile(r"(?<=Recompiling function )\S{1,256}(?= in )")
-_PYTHON_LINE = re.compile(r"(?<![\w./@~+-])[\w./@~+-]{1,1024}\.py(?=:\d)")
-_PACKAGE = re.compile(r"\A.*[\\/](?:site|dist)-packages[\\/](?=torch[\\/]|triton[\\/])", re.DOTALL)
+_FUNCTION = regex(r"(?<=Recompiling function )\S{1,256}(?= in )")
+_PYTHON_LINE = regex(r"(?<![\w./@~+-])[\w./@~+-]{1,1024}\.py(?=:\d)")
+_PACKAGE = regex(r"\A.*[\\/](?:site|dist)-packages[\\/](?=torch[\\/]|triton[\\/])", re.DOTALL)
 # Numbers that are no size: longer than any, or joined as those of addresses and telephones are.
-_FRACTION = re.compile(r"(?<=\.)(\d{12})\d++")
-_NO_SIZE = re.compile(
+_FRACTION = regex(r"(?<=\.)(\d{12})\d++")
+_NO_SIZE = regex(
     r"(?<!\d)\d++(?:[.:-]\d++){2,}+|(?<!\d)\d++(?: \d++)++"
     r"|(?<![\w.])[a-z]?0\d{2,}+(?:[/-]\d++)?|\(\d{2,4}\) ?\d{3,4}[. -]\d++"
 )
-_MACHINE = re.compile(rf"(?i)(?<![a-z])(?:{MACHINES})(?:[_-][a-z0-9]{{1,16}}){{0,3}}?[_-]?\d++")
+_MACHINE = regex(rf"(?i)(?<![a-z])(?:{MACHINES})(?:[_-][a-z0-9]{{1,16}}){{0,3}}?[_-]?\d++")
 _LONGEST_SIZE = 12
 
 

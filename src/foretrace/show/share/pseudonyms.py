@@ -15,20 +15,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from foretrace.base.patterns import regex
 from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random
 from foretrace.show.share import vocabulary
 
 _FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
-_OWNER = re.compile(
+_OWNER = regex(
     rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}(?!(?:{_FOLDER})[\\/])"
     r"([\w.@-]{1,64}(?:(?: [\w.@-]{1,64}){1,3}(?=[\\/]))?)"
 )
-_NOBODY = re.compile(rf"(?i)(?:{_FOLDER})")  # the home folder of a container is called so
+_NOBODY = regex(rf"(?i)(?:{_FOLDER})")  # the home folder of a container is called so
 _SHORTEST = 3  # a shorter name would be found inside everything
 _DISTINCT = 5  # a name as long as this is replaced even where other letters follow it
 _LONGEST = 1 << 14  # the longest kernel name that was recorded has 5,123 letters
 # Names that are cleaned word by word: what stands around a user's word says what ran.
-_STRUCTURED = re.compile(r"\w+|[^:<]*(?:::|<|: ).*|(?:Optimizer\.|nn\.Module: ).*", re.DOTALL)
+_STRUCTURED = regex(r"\w+|[^:<]*(?:::|<|: ).*|(?:Optimizer\.|nn\.Module: ).*", re.DOTALL)
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits would look like a random token
 _STEP, _STEPS = re.compile(r"(ProfilerStep#)(\d{7,15})"), 1_000_000
 # What is no name of an op, even where names are kept; words of the vocabulary stay.

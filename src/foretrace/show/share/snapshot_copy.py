@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from foretrace.base import budget, files
+from foretrace.base.patterns import regex
 from foretrace.base.private.keys import words
 from foretrace.read.snapshot import OWN_KEY
 from foretrace.schema.snapshot import ACTIONS, HeldBlock, History, Mark, Segment, Snapshot
@@ -34,7 +35,7 @@ _FUNCTIONS = words("""
     _call_impl _wrapped_call_impl __init__ _apply reset_parameters from_pretrained load_state_dict
     to_empty zero_grad unpack_hook backward forward step
 """)
-_FOLDER = re.compile(
+_FOLDER = regex(
     r"\A.*?[\\/]((?:site|dist)-packages|lib[\\/]python3(?:\.\d{1,2})?)[\\/](?!site|dist)"
 )
 _SOURCES = (".py", ".cpp", ".cc", ".c", ".cu", ".h")

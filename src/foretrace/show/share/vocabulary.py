@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 
+from foretrace.base.patterns import regex
 from foretrace.base.private.keys import words
 from foretrace.names import families
 
-_DIGITS = re.compile(r"\d+")
-_PART = re.compile(r"\d+(?:[dD](?![a-z]))?|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_VARIABLE = re.compile(r"[A-Za-z]\d{0,3}")
-_TOKEN = re.compile(r"\w+")
+_DIGITS = regex(r"\d+")
+_PART = regex(r"\d+(?:[dD](?![a-z]))?|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_VARIABLE = regex(r"[A-Za-z]\d{0,3}")
+_TOKEN = regex(r"\w+")
 # What joins the words of a name; neither a path nor an address has these alone.
-_NAME = re.compile(r"(?:\w|[ :<>,.&*()\[\]{}#|=~]|->|!(?=\()|(?<!\w)-(?=\d))*+")
-_NUMBERS = re.compile(r"\d[ .:]+\d")  # of an address or a telephone
-_FORMS = re.compile(
+_NAME = regex(r"(?:\w|[ :<>,.&*()\[\]{}#|=~]|->|!(?=\()|(?<!\w)-(?=\d))*+")
+_NUMBERS = regex(r"\d[ .:]+\d")  # of an address or a telephone
+_FORMS = regex(
     r"""ProfilerStep\#\d{1,6}
     |Torch-Compiled[ ]Region:[ ]\d{1,4}/\d{1,3}(?:_\d{1,2})?
     |execute_(?:\d{1,6}_)?context_\d{1,6}\(SUMS\)_generation_\d{1,6}\(SUMS\)  # of vLLM
@@ -38,12 +39,12 @@ _FORMS = re.compile(
 )
 MACHINES = "gpu|node|host|worker|server|rank|pod|job|rack"  # a number behind these is a host's
 # Numbers of bits, of an architecture: they say nothing more.
-_SIZED = re.compile(rf"(?i:sm\d{{2,3}}[af]?|(?!{MACHINES})[a-z]{{1,6}}(?:4|8|16|32|64|128))")
-_MACHINE = re.compile(rf"(?i:{MACHINES})[_ ]?\d")
-_CLUSTER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]\d{3}(?![A-Za-z0-9])")  # `n017`
-_LIKE_A_HOST = re.compile(r"(?!c10$)[A-Za-z]\d{2,3}")  # as a whole identifier: `at::native::n017`
-_TELEPHONE = re.compile(r"(?<![A-Za-z0-9])(?:\d[^A-Za-z\d]{0,4}+){7}")
-_VERSION = re.compile(r"(?:THRUST|CUB|ROCPRIM)_\d{6}(?:_SM(?:_\d{3,4})+)?_NS")
+_SIZED = regex(rf"(?i:sm\d{{2,3}}[af]?|(?!{MACHINES})[a-z]{{1,6}}(?:4|8|16|32|64|128))")
+_MACHINE = regex(rf"(?i:{MACHINES})[_ ]?\d")
+_CLUSTER = regex(r"(?<![A-Za-z0-9])[A-Za-z]\d{3}(?![A-Za-z0-9])")  # `n017`
+_LIKE_A_HOST = regex(r"(?!c10$)[A-Za-z]\d{2,3}")  # as a whole identifier: `at::native::n017`
+_TELEPHONE = regex(r"(?<![A-Za-z0-9])(?:\d[^A-Za-z\d]{0,4}+){7}")
+_VERSION = regex(r"(?:THRUST|CUB|ROCPRIM)_\d{6}(?:_SM(?:_\d{3,4})+)?_NS")
 _MOST_FREE, _MOST_IN_A_ROW = 4, 6  # letters and digits outside of words
 # Families of names that anybody may give: a function of the user, a call, generated code.
 _ANYBODYS = words("""
@@ -52,8 +53,8 @@ _ANYBODYS = words("""
 """)
 # A mangled name, and the length of the next identifier in it: literals, types and references to
 # earlier parts have digits too.
-_MANGLED = re.compile(r"_Z[A-Z]{0,4}+\d\w*+(?:\.\w{1,16})*+")
-_LENGTH = re.compile(r"(?:L[a-z]n?\d++|E\d++E|DF\d++|[ST]\d*+_|\D)*+(\d{1,4})")
+_MANGLED = regex(r"_Z[A-Z]{0,4}+\d\w*+(?:\.\w{1,16})*+")
+_LENGTH = regex(r"(?:L[a-z]n?\d++|E\d++E|DF\d++|[ST]\d*+_|\D)*+(\d{1,4})")
 _LONGEST_NUMBER = 6
 _TO_THE_END = str(2**63 - 1)  # where a slice of a graph ends
 _CUTE = "kernel_cutlass_"  # its names have all strides of a tensor in one number

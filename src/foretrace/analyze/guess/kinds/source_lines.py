@@ -10,7 +10,6 @@ compiled graphs have from that line, or where they have none from there.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from foretrace.analyze.guess.kinds.compiler import NO_RECORDS
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import ParseFailure, Selector, Token, text_at
+from foretrace.base.patterns import regex
 from foretrace.base.units import count_text
 from foretrace.model.compiled.provenance import comes_from, line_ops
 from foretrace.model.cpu_ops import bare
@@ -104,7 +104,7 @@ def _caller(window: Window, found: Selection, item: int) -> frozenset[str]:
     return frozenset(word for op in chain for word in (bare(op), bare(op).strip("_")))
 
 
-_LINE = re.compile(r"(\S+\.py)(?::(\d{1,9}))?")
+_LINE = regex(r"(\S+\.py)(?::(\d{1,9}))?")
 
 
 def _line(tokens: Sequence[Token], place: int) -> tuple[CodeLine, int]:
