@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import runpy
-import shlex
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -107,36 +105,6 @@ def test_a_page_shows_its_scripts_as_they_are(page: str) -> None:
     for name in SHOWN[page]:
         kind = "yaml" if name.endswith("yml") else "python"
         assert f"```{kind}\n{(ROOT / 'examples' / name).read_text()}```" in text
-
-
-@pytest.mark.torch
-def test_the_workflow_fails_on_a_lost_fusion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("torch")
-    workflow = pytest.importorskip("yaml").safe_load(
-        (ROOT / "examples/performance.yml").read_text()
-    )
-    lines = [step.get("run", "") for step in workflow["jobs"]["trace"]["steps"]]
-    record, check, compare = (
-        shlex.split(line.partition(" >> ")[0])[1:] for line in lines if line.startswith("foretrace")
-    )
-    recorded = ROOT / "tests/recorded/pages/how-to-github"
-    shutil.copy(recorded / "guesses.toml", tmp_path)
-    shutil.copytree(recorded / "traces", tmp_path / "traces")
-    monkeypatch.setenv("CI", "true")
-    monkeypatch.chdir(tmp_path)
-    assert main(check) == 0
-    (tmp_path / "traces").rename("baseline")
-    eager = (
-        (ROOT / "examples/bench.py").read_text().replace("torch.compile", "").replace("2000", "200")
-    )
-    (tmp_path / "bench.py").write_text(eager)
-    assert main(record) == 0
-    assert main(check) == 1
-    assert "MISS    per step: gelu and mul are fused" in capsys.readouterr().out
-    assert main(compare) == 0
-    assert "| aten::gelu | 0 to 1 |" in capsys.readouterr().out
 
 
 @pytest.fixture

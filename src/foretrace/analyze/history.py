@@ -9,7 +9,7 @@ kind, so a run counts once, with its median, and runs are compared with runs.
 2. In a series, each place between two commits with `SIDE` runs or more on both sides gets a rank
    sum, divided by its spread. The largest is compared with that of the same runs in random order:
    where fewer than `ALPHA` of the orders reach it, the program changed there. Ranks and orders
-   assume nothing about the noise, so a history without a change has a false one in at most 4%.
+   assume nothing about the noise, so a history without a change has a false one in about 4%.
 3. The parts before and after are searched again.
 4. The ratio is the median of all pairs of a run after and a run before; its interval leaves out the
    outermost pairs (Hodges and Lehmann, Wilcoxon). The place is drawn again from both parts: its
