@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../src/core/context";
 import { Joins } from "../src/core/joins";
-import { followAlign, home } from "../src/core/moving";
+import { changeAlign, followAlign, home } from "../src/core/moving";
 import { Store } from "../src/core/store";
 import type { ComparedPair } from "../src/data/documents";
 
@@ -70,4 +70,31 @@ test("traces are aligned by what is chosen, and the page opens there", async () 
     made.traces.map(({ zero }) => zero),
     [100, 500],
   );
+});
+
+test("each trace goes to its own place of a change; the step is still where it was", async () => {
+  const made = { ...context(), joins: [new Joins(pair, columns)] } as unknown as Context;
+  followAlign(made);
+  made.store.set({ align: changeAlign(1) });
+  await Promise.resolve();
+  assert.deepEqual(
+    made.traces.map(({ zero }) => zero),
+    [300, 700],
+  );
+  assert.deepEqual(home(made), { from: -200, to: 200 });
+});
+
+test("work that one side lacks begins where the work before it ends", () => {
+  const lacking = { ...columns, side: Float64Array.from([0, 0, 1, 0, 0, 0, 1]) };
+  const joins = new Joins(pair, lacking);
+  assert.deepEqual(joins.begins(joins.places[1]), [300, 540]);
+});
+
+test("changes come by size", () => {
+  const work = [
+    { fate: "changed", ns_a: 10, ns_b: 12 },
+    { fate: "same", ns_a: 900, ns_b: 1 },
+    { fate: "replaced", ns_a: 5, ns_b: 95 },
+  ];
+  assert.deepEqual(new Joins({ ...pair, document: { work } } as unknown as ComparedPair, columns).bySize(), [2, 0]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Joins } from "../src/core/joins";
-import { joinedDots, type RoofPlot, roofPlots } from "../src/core/roofplot";
+import { joinedDots, type RoofPlot, roofPlots, uncrossed } from "../src/core/roofplot";
 import type { CaseRow, RoofsEntry } from "../src/data/documents";
 
 const ROOFS: RoofsEntry = {
@@ -109,4 +109,15 @@ test("kernels in one place of two traces are joined once", () => {
       [0, 3, 1, 1],
     ],
   );
+});
+
+test("lines between pairs do not cross, those of most time are drawn first", () => {
+  const at = (x: number, y: number) => ({ x, y });
+  const lines = [
+    [at(0, 0), at(10, 10)],
+    [at(0, 10), at(10, 0)], // crosses the first
+    [at(0, 0), at(10, 0)], // shares an end
+    [at(20, 0), at(20, 10)],
+  ] as const;
+  assert.deepEqual(uncrossed(lines), [0, 2, 3]);
 });

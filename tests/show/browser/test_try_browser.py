@@ -13,10 +13,10 @@ from show.render.test_try_page import CAST, FUSED, OTHERS, document
 
 pytestmark = pytest.mark.browser
 PLACES = """
-return [...document.querySelectorAll('.track')].map(track => {
+return [...document.querySelectorAll('.spanbar')].map(track => {
   const box = track.getBoundingClientRect();
   const at = (name, end) => (track.querySelector(name).getBoundingClientRect()[end] - box.left) / box.width;
-  return [at('.bar', 'right'), at('.span', 'left'), at('.span', 'right'), at('.base', 'left')];
+  return [at('.fill', 'right'), at('.interval', 'left'), at('.interval', 'right'), at('.base', 'left')];
 });
 """
 

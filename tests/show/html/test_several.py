@@ -55,6 +55,15 @@ def test_each_trace_is_compared_with_the_first_and_with_the_one_above(
     assert second["gpu_ns"] == whole["others"][0]["gpu_ns"]
 
 
+def test_the_first_gpu_operation_aligns_what_the_gpu_bounds(
+    opened: list[Trace], timelines: list[Timeline]
+) -> None:
+    by_gpu = compared(timelines[:2], opened[:2]).anchors
+    assert [anchor.name for anchor in by_gpu[:2]] == ["mlp_fwd, first GPU operation", "mlp_fwd"]
+    with_host = compared(timelines, opened).anchors  # Liger's is bound by the host
+    assert with_host[0].name == "mlp_fwd"
+
+
 def test_every_operation_of_both_typical_repeats_is_in_one_place(
     opened: list[Trace], timelines: list[Timeline]
 ) -> None:

@@ -17,8 +17,19 @@ export function makeIn(svg: SVGElement, tag: string, attributes: Attributes = {}
 }
 
 // A name out of a trace. <bdi> keeps marks for right-to-left text inside it.
-export function nameOf(text: string, attributes: Attributes = {}): HTMLElement {
-  return make("bdi", { class: "name", ...attributes }, text);
+export function nameOf(text: string, attributes: Attributes = {}, ...parts: Child[]): HTMLElement {
+  return make("bdi", { class: "name", ...attributes }, text, ...parts);
+}
+
+// A name that is cut in the middle where it has no room; see `.middle` in the style.
+export function middleOf(text: string): HTMLElement {
+  const tail = Math.min(Math.floor(text.length * 0.4), 10);
+  return nameOf(
+    "",
+    { class: "name middle" },
+    make("span", {}, text.slice(0, text.length - tail)),
+    make("span", {}, text.slice(text.length - tail)),
+  );
 }
 
 export function button(text: Child, onClick: () => unknown, attributes: Attributes = {}): HTMLButtonElement {

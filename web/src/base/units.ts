@@ -57,6 +57,13 @@ export function numberText(value: Amount, digits = 0): string {
   return known(value) ? value.toLocaleString("en", { maximumFractionDigits: digits }) : DASH;
 }
 
+// What is too long is cut in the middle: names that differ do so at their ends as often as at their beginning.
+export function cutText(text: string, letters: number): string {
+  if (text.length <= letters) return text;
+  const tail = Math.floor((letters - 1) * 0.4);
+  return `${text.slice(0, letters - 1 - tail)}…${tail ? text.slice(-tail) : ""}`;
+}
+
 // `digits` are those of a number of 100 and more.
 function scaled(value: Amount, steps: [number, string][], base: string, digits = 0): string {
   if (!known(value)) return DASH;

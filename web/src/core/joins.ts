@@ -1,7 +1,7 @@
 // Which work of one trace stands for which work of the trace below it, place by place, as Python compared their typical repeats.
 
 import type { Columns } from "../data/columns";
-import type { ComparedPair } from "../data/documents";
+import type { ComparedPair, WorkEntry } from "../data/documents";
 import type { Range } from "../data/source";
 
 // GPU operations of one trace in one place: when they run, in the time of their trace.
@@ -57,6 +57,30 @@ export class Joins {
     const zeros = [this.pair.a, this.pair.b].map((at) => traces[at].zero);
     const of = (edge: "from" | "to") => place.sides.flatMap((side, at) => (side ? [side[edge] - zeros[at]] : []));
     return { from: Math.min(...of("from")), to: Math.max(...of("to")) };
+  }
+
+  // When each side of a place begins, in the time of its trace. Where a side has nothing, it is the end of what stands before it.
+  begins({ sides }: Place): [number, number] {
+    const [a, b] = sides.map((side, at) => side?.from ?? this.before(sides[1 - at] as Side, at));
+    return [a, b];
+  }
+
+  private before({ from }: Side, empty: number): number {
+    let [latest, found] = [Number.NEGATIVE_INFINITY, 0];
+    for (const { sides } of this.places) {
+      const [own, other] = [sides[empty], sides[1 - empty]];
+      if (!own || !other || other.from >= from || other.from <= latest) continue;
+      [latest, found] = [other.from, own.to];
+    }
+    return found;
+  }
+
+  // The changes by what they save or cost, the largest first: places in `document.work`.
+  bySize(): number[] {
+    const { work } = this.pair.document;
+    const size = ({ ns_a, ns_b }: WorkEntry) => Math.abs((ns_a ?? 0) - (ns_b ?? 0));
+    const changed = work.map((_, at) => at).filter((at) => work[at].fate !== "same");
+    return changed.sort((one, other) => size(work[other]) - size(work[one]));
   }
 
   // The place that an event of a trace is part of.

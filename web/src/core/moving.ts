@@ -35,9 +35,32 @@ export function panned({ from, to }: Range, shift: number): Range {
 
 // What traces are aligned by: `zero` of each is where the chosen step or region starts in it.
 
-export function anchorOf({ compared, store }: Context): Anchor | null {
+const CHANGE = /^change (\d{1,6})$/; // a place of the pair that is listed
+
+export function changeAlign(place: number): string {
+  return `change ${place}`;
+}
+
+export function isChange(align: string): boolean {
+  return CHANGE.test(align);
+}
+
+export function anchorOf(context: Context): Anchor | null {
+  const { compared, store } = context;
   const anchors = compared?.anchors ?? [];
-  return anchors.find(({ name }) => name === store.state.align) ?? anchors[0] ?? null;
+  return anchors.find(({ name }) => name === store.state.align) ?? changeAnchor(context) ?? anchors[0] ?? null;
+}
+
+// Each of two traces at its own place of a change; the page still opens at the step.
+function changeAnchor({ compared, joins, store }: Context): Anchor | null {
+  const { align, pair } = store.state;
+  const own = joins?.[pair],
+    place = own?.places[Number(align.match(CHANGE)?.[1] ?? Number.NaN)],
+    first = compared?.anchors[0];
+  if (!own || !place || !first) return null;
+  const starts = [...first.starts];
+  [starts[own.pair.a], starts[own.pair.b]] = own.begins(place);
+  return { name: align, starts, ends: first.ends };
 }
 
 // Where the page opens, in shared time: the chosen step or region of the trace that takes longest, else the typical step.
@@ -47,23 +70,26 @@ export function home(context: Context): Range {
     const { steps, step } = entry.timeline;
     return (anchor?.ends[at] ?? steps[step ?? -1]?.last ?? facts.end) - zero;
   });
-  return { from: 0, to: Math.max(1, ...ends) };
+  const first = anchor && isChange(anchor.name) ? context.compared?.anchors[0] : null;
+  const starts = first ? context.traces.map(({ zero }, at) => first.starts[at] - zero) : [0];
+  return { from: Math.min(...starts), to: Math.max(1, ...ends) };
 }
 
 // Align now, and whenever `align` changes. To be called before any view listens: they draw with the new zeros.
 export function followAlign(context: Context): void {
-  let applied: Anchor | null = null;
+  let applied = "";
   const apply = (): boolean => {
-    const anchor = anchorOf(context);
-    if (!anchor || anchor === applied) return false;
-    applied = anchor;
+    const anchor = anchorOf(context),
+      wanted = JSON.stringify(anchor);
+    if (!anchor || wanted === applied) return false;
+    applied = wanted;
     context.traces.forEach((trace, at) => {
       trace.zero = anchor.starts[at] ?? trace.zero;
     });
     return true;
   };
   apply();
-  context.store.on(["align"], () => {
+  context.store.on(["align", "pair"], () => {
     if (apply()) context.store.touch();
   });
 }

@@ -106,15 +106,41 @@ export function joinedDots(plot: RoofPlot, joins: readonly Joins[]): [Dot, Dot][
   for (const { pair, places } of joins) {
     if (pair.b !== pair.a + 1) continue;
     for (const { sides } of places) {
-      for (const one of sides[0]?.cases ?? []) {
-        for (const other of sides[1]?.cases ?? []) {
-          const [from, to] = [dot.get(`${pair.a} ${one}`), dot.get(`${pair.b} ${other}`)];
-          if (from && to) found.set(`${pair.a} ${one} ${other}`, [from, to]);
-        }
+      const [ones, others] = sides.map((side) => [...new Set(side?.cases ?? [])]);
+      for (const [one, other] of inOrder(ones, others)) {
+        const [from, to] = [dot.get(`${pair.a} ${one}`), dot.get(`${pair.b} ${other}`)];
+        if (from && to) found.set(`${pair.a} ${one} ${other}`, [from, to]);
       }
     }
   }
-  return [...found.values()];
+  return [...found.values()].sort(([, one], [, other]) => other.share - one.share);
+}
+
+// Kernels of one place in order of launch: the first with the first, and those of the longer side that are left with the last.
+function inOrder(ones: readonly number[], others: readonly number[]): [number, number][] {
+  if (!ones.length || !others.length) return [];
+  const longer = Math.max(ones.length, others.length);
+  return Array.from({ length: longer }, (_, at) => [ones[Math.min(at, ones.length - 1)], others[Math.min(at, others.length - 1)]]);
+}
+
+export interface Ends {
+  x: number;
+  y: number;
+}
+
+// Which lines can be drawn so that no two cross, those of most time first: places in `lines`.
+export function uncrossed(lines: readonly (readonly [Ends, Ends])[]): number[] {
+  const kept: number[] = [];
+  lines.forEach((line, at) => {
+    if (!kept.some((other) => cross(line, lines[other]))) kept.push(at);
+  });
+  return kept;
+}
+
+// Lines that only share an end do not cross.
+function cross([a, b]: readonly [Ends, Ends], [c, d]: readonly [Ends, Ends]): boolean {
+  const side = (p: Ends, q: Ends, r: Ends) => Math.sign((q.x - p.x) * (r.y - p.y) - (q.y - p.y) * (r.x - p.x));
+  return side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0;
 }
 
 function dotsOf({ index, kernels }: Kernels): Dot[] {

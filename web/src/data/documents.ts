@@ -194,6 +194,7 @@ export interface ComparedPair {
   document: CompareDocument;
   work: Packed;
   first: Record<string, number[]>;
+  predicted: string;
 }
 
 export interface ComparedTrace {

@@ -16,8 +16,10 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.compare import Comparison, compare, compare_two, document
+from foretrace.analyze.compare.marks import mark_text
 from foretrace.analyze.compare.sides import RepeatUnit, repeats
 from foretrace.model.arguments import json_text
+from foretrace.model.bounds import of_span
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -28,6 +30,7 @@ from foretrace.show.render.terminal import plain
 
 MOST_STEPS = 50  # that a list can be chosen from
 MOST_REGIONS = 50
+_BY_GPU = {"compute", "memory", "copy", "comms", "mixed"}
 
 
 class Anchor(Struct, frozen=True):
@@ -41,7 +44,11 @@ class Anchor(Struct, frozen=True):
 def anchors(
     timelines: Sequence[Timeline], traces: Sequence[Trace], unit: RepeatUnit
 ) -> list[Anchor]:
-    """First the typical repeats that are compared, then regions and steps that all traces have."""
+    """First the typical repeats that are compared, then regions and steps that all traces have.
+
+    Where the GPU bounds the repeats, their first GPU operation comes first: when the host launched
+    it decides nothing.
+    """
     found = []
     for name, spans in _shared(traces, unit):
         each = list(zip(timelines, traces, spans, strict=True))
@@ -52,6 +59,10 @@ def anchors(
         begun = [start for start in first if start is not None]
         if len(begun) == len(traces):
             found.append(Anchor(plain(f"{name}, first GPU operation"), begun, ends))
+    typical = [repeats(trace, unit).typical for trace in traces]
+    bounds = {of_span(*each) for each in zip(traces, typical, strict=True)}
+    if bounds <= _BY_GPU and len(found) > 1:
+        found[:2] = found[1::-1]
     return found
 
 
@@ -87,7 +98,8 @@ class ComparedPair(Struct, frozen=True):
     `work` has a row for each GPU operation of both typical repeats: `change` is a place in
     `document.work`, `place` one of its places, `side` 0 for `a` and 1 for `b`, `case` a place in
     the kernels of its trace, -1 for memcpys and memsets. `first` says for each kernel of
-    `document.kernels`, by list, which event is its first launch: of `a`, else of `b`.
+    `document.kernels`, by list, which event is its first launch: of `a`, else of `b`. `predicted`
+    says what was predicted for the fixes that `b` has, and what was measured; "" without any.
     """
 
     a: int
@@ -95,6 +107,7 @@ class ComparedPair(Struct, frozen=True):
     document: CompareDocument
     work: Packed
     first: dict[str, list[int]]
+    predicted: str = ""
 
 
 class Compared(Struct, frozen=True):
@@ -123,7 +136,8 @@ def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> C
     # a report travels: the folder it was made in stays behind
     sides = [replace(each, path=plain(os.path.basename(each.path))) for each in (shown.a, shown.b)]
     shown = replace(shown, a=sides[0], b=sides[1], others=UNSET)
-    return ComparedPair(a, b, shown, _work(found, timelines[a], timelines[b]), first)
+    work, mark = _work(found, timelines[a], timelines[b]), found.mark
+    return ComparedPair(a, b, shown, work, first, mark_text(mark) if mark else "")
 
 
 def _work(found: Comparison, *timelines: Timeline) -> Packed:

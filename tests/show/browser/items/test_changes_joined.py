@@ -71,6 +71,56 @@ def test_a_change_goes_to_both_traces(compared: Page) -> None:
 
 
 @pytest.mark.once
+def test_a_change_zooms_each_trace_to_its_own_place(compared: Page) -> None:
+    """C goes by size, and what changed begins at the same pixel in both traces."""
+    compared.press("c")
+    (a_from, _), (b_from, _) = kernels(compared)
+    assert (a_from, b_from) == (0, 0)
+    assert compared.run("return document.querySelector('.aligning select').value") == (
+        compared.state("align")
+    )
+    sizes = "const {pair} = foretrace.joins[0]; return foretrace.joins[0].bySize().map((at) => "
+    saved = compared.run(
+        sizes + "Math.abs(pair.document.work[at].ns_a - pair.document.work[at].ns_b))"
+    )
+    assert saved == sorted(saved, reverse=True)
+    compared.press("Escape")
+    assert (compared.state("align"), compared.state("view")) == ("", None)
+
+
+@pytest.mark.once
+def test_lines_of_the_roofline_do_not_cross(compared: Page) -> None:
+    compared.run("foretrace.store.set({tab: 'roofline'})")
+    compared.settle()
+    lines = compared.run(
+        "return [...document.querySelectorAll('.joint:not(.crossing)')].map((line) => "
+        "line.getAttribute('d').slice(1).split(/[ L]/).map(Number))"
+    )
+    hidden = compared.run(
+        "return [...document.querySelectorAll('.joint.crossing')].map((line) => "
+        "getComputedStyle(line).visibility)"
+    )
+    assert lines
+    assert {*hidden} <= {"hidden"}
+    for at, one in enumerate(lines):
+        assert not any(crosses(one, other) for other in lines[:at])
+
+
+def crosses(one: list[float], other: list[float]) -> bool:
+    """Whether two lines cross anywhere but at a common end."""
+
+    def side(line: list[float], x: float, y: float) -> float:
+        ax, ay, bx, by = line
+        turn = (bx - ax) * (y - ay) - (by - ay) * (x - ax)
+        return 0 if abs(turn) < 1e-6 else turn
+
+    return (
+        side(one, *other[:2]) * side(one, *other[2:]) < 0
+        and side(other, *one[:2]) * side(other, *one[2:]) < 0
+    )
+
+
+@pytest.mark.once
 def test_any_two_traces_are_compared(compared: Page) -> None:
     compared.focus(".changelist select")
     compared.press("ArrowDown", "ArrowDown")
@@ -86,9 +136,10 @@ def test_any_two_traces_are_compared(compared: Page) -> None:
 @pytest.mark.once
 def test_an_address_restores_alignment_pair_and_selection(compared: Page) -> None:
     compared.run("foretrace.store.set({align: 'step 1', pair: 1, tab: 'changes'})")
+    compared.wait("location.hash.includes('align=step+1')")
     compared.press("c")
     wanted = {key: compared.state(key) for key in ("align", "pair", "tab", "selection", "view")}
-    compared.wait("location.hash.includes('align=step+1')")
+    compared.wait("location.hash.includes('align=change')")
     compared.wait("location.hash.includes('select=range')")
     address = compared.run("return location.href")
     compared.browser.open(address)

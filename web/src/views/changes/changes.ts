@@ -5,9 +5,18 @@ import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText, percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { Joins } from "../../core/joins";
-import { padded } from "../../core/moving";
+import { changeAlign, isChange, padded } from "../../core/moving";
 import type { Column } from "../../core/rows";
-import type { ChangeEntry, CompareDocument, ComparedKernel, ComparedKernels, FusionEntry, WorkEntry } from "../../data/documents";
+import type {
+  ChangeEntry,
+  CompareDocument,
+  ComparedKernel,
+  ComparedKernels,
+  ComparedPair,
+  FusionEntry,
+  WorkEntry,
+} from "../../data/documents";
+import { shareBar, spanBar } from "../page/bars";
 import { Grid } from "../page/grid";
 
 const SIGNS: Record<keyof ComparedKernels, string> = { same: "=", changed: "≠", added: "+", removed: "−" };
@@ -23,8 +32,9 @@ export function changes(context: Context): HTMLElement | null {
   if (!compared) return null;
   const body = make("div", {});
   const draw = () => {
-    const found = compared.pairs[pairNumber(context)].document;
-    replace(body, ...words(found), fusions(found.fusions), kernels(context));
+    const pair = compared.pairs[pairNumber(context)],
+      found = pair.document;
+    replace(body, prediction(pair), ...words(found), fusions(found.fusions), kernels(context));
   };
   draw();
   store.on(["pair"], draw);
@@ -150,24 +160,44 @@ export function changeList(context: Context): HTMLElement | null {
   };
   draw();
   store.on(["pair"], draw);
-  store.on(["selection", "align"], () => steps.mark(body));
-  context.keys.add("c", "go to the next change (Shift: the one before)", (event) => steps.walk(event.shiftKey ? -1 : 1));
+  store.on(["selection", "align"], ({ selection, align }) => {
+    steps.mark(body);
+    if (!selection && isChange(align)) store.set({ align: "", view: null }); // Escape: the traces lie on one ruler again
+  });
+  context.keys.add("c", "go to the next change, the largest first (Shift: the one before)", (event) => steps.walk(event.shiftKey ? -1 : 1));
   return make("aside", { class: "changelist", "aria-label": "Changes" }, make("h3", {}, "Changes"), pairChoice(context), body);
 }
 
-// Against the first trace it stands above, in the summary of the page.
-function verdict({ pair }: Joins): HTMLElement | null {
-  if (!pair.a) return null;
+// Against the first trace the verdict stands above, in the summary of the page. What was predicted of a fix that was made is here.
+function verdict({ pair }: Joins): HTMLElement {
   const { answer, text } = pair.document.verdict;
-  return make("p", {}, make("strong", {}, `${answer.toUpperCase()}: `), nameOf(text));
+  return make("div", {}, pair.a ? make("p", {}, make("strong", {}, `${answer.toUpperCase()}: `), nameOf(text)) : null, prediction(pair));
+}
+
+function prediction({ predicted, document }: ComparedPair): HTMLElement | null {
+  const { predicted: mark } = document;
+  if (!mark) return null;
+  const longest = Math.max(mark.before_ns, mark.high_ns, mark.measured_ns);
+  const row = (words: string, at: number, interval: { low?: number; high?: number }) =>
+    make("li", {}, make("span", {}, words), spanBar({ at, ...interval, longest, base: mark.before_ns, kind: words }));
+  return make(
+    "section",
+    { class: "prediction", "aria-label": "Predicted and measured" },
+    make("p", {}, make("strong", {}, "PREDICTED: "), nameOf(predicted)),
+    make(
+      "ul",
+      { class: "tracks" },
+      row("predicted", mark.predicted_ns, { low: mark.low_ns, high: mark.high_ns }),
+      row("measured", mark.measured_ns, {}),
+    ),
+  );
 }
 
 function list(joins: Joins, steps: Steps): HTMLElement {
   const rows = joins.pair.document.work;
   const most = Math.max(1, ...rows.map((row) => Math.abs(saved(row) ?? 0)));
   const item = (row: WorkEntry, change: number) => {
-    const bar = make("span", { class: `bar ${(saved(row) ?? 0) < 0 ? "slower" : "faster"}`, "aria-hidden": "true" });
-    bar.style.width = `${(100 * Math.abs(saved(row) ?? 0)) / most}%`;
+    const bar = shareBar(Math.abs(saved(row) ?? 0) / most, (saved(row) ?? 0) < 0 ? "slower" : "faster");
     const inside = [nameOf(row.text), make("span", { class: "saved" }, savedText(row)), bar];
     return make(
       "li",
@@ -175,13 +205,20 @@ function list(joins: Joins, steps: Steps): HTMLElement {
       button(inside, () => steps.next(change), { "data-change": change }),
     );
   };
-  const changed = rows.flatMap((row, at) => (row.fate === "same" ? [] : [item(row, at)]));
+  const changed = joins.bySize().map((at) => item(rows[at], at));
   const same = rows.flatMap((row, at) => (row.fate === "same" ? [item(row, at)] : []));
   return make(
     "div",
     {},
     changed.length ? make("ul", {}, changed) : make("p", { class: "faint" }, "The same GPU work."),
-    same.length ? make("details", {}, make("summary", {}, `the same: ${same.length} kinds of work`), make("ul", {}, same)) : null,
+    same.length
+      ? make(
+          "details",
+          {},
+          make("summary", {}, `the same: ${same.length === 1 ? "1 kind" : `${same.length} kinds`} of work`),
+          make("ul", {}, same),
+        )
+      : null,
   );
 }
 
@@ -206,14 +243,13 @@ class Steps {
     this.go(places, (at + 1) % places.length);
   }
 
-  // Along all changes, in order of time.
+  // Along all changes, the largest first; each at its first place.
   walk(by: number): boolean {
-    const changed = this.joins.pair.document.work.flatMap((row, at) => (row.fate === "same" ? [] : this.joins.of(at)));
+    const changed = this.joins.bySize().filter((change) => this.joins.of(change).length);
     if (!changed.length) return false;
-    const { traces } = this.context;
-    changed.sort((a, b) => this.joins.around(a, traces).from - this.joins.around(b, traces).from);
-    const at = changed.findIndex((place) => this.selected(place));
-    this.go(changed, at < 0 && by < 0 ? changed.length - 1 : (at + by + changed.length) % changed.length);
+    const at = changed.findIndex((change) => this.joins.of(change).some((place) => this.selected(place)));
+    const next = at < 0 && by < 0 ? changed.length - 1 : (at + by + changed.length) % changed.length;
+    this.go(this.joins.of(changed[next]), 0);
     return true;
   }
 
@@ -230,18 +266,22 @@ class Steps {
   }
 
   private selected(place: Parameters<Joins["around"]>[0]): boolean {
-    const { selection } = this.context.store.state;
+    const { align, selection } = this.context.store.state;
     if (selection?.kind !== "range") return false;
+    if (isChange(align)) return align === changeAlign(this.joins.places.indexOf(place));
     const { from, to } = this.joins.around(place, this.context.traces);
     return Math.abs(selection.range.from - from) < 1 && Math.abs(selection.range.to - to) < 1;
   }
 
+  // Both traces begin their place at time 0, so that what takes longer is longer on the screen.
   private go(places: ReturnType<Joins["of"]>, at: number): void {
-    const { store, traces, say } = this.context;
+    const { store, say } = this.context;
     if (!places.length) return;
-    const range = this.joins.around(places[at], traces),
-      room = Math.max((range.to - range.from) * AROUND, 1000);
-    store.set({ selection: { kind: "range", range }, view: { from: range.from - room, to: range.to + room } });
+    const longest = Math.max(...places[at].sides.map((side) => (side ? side.to - side.from : 0))),
+      range = { from: 0, to: longest },
+      room = Math.max(longest * AROUND, 1000);
+    const align = changeAlign(this.joins.places.indexOf(places[at]));
+    store.set({ align, selection: { kind: "range", range }, view: { from: -room, to: longest + room } });
     say(`Change ${at + 1} of ${places.length}: ${this.joins.pair.document.work[places[at].change].text}`);
   }
 }

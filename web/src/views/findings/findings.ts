@@ -8,7 +8,7 @@ import type { Context, Shown } from "../../core/context";
 import { framed, pointed } from "../../core/places";
 import { savingText } from "../../core/savings";
 import type { FindingEntry, Place } from "../../data/documents";
-import { bar } from "../page/grid";
+import { shareBar } from "../page/bars";
 import { sectionNode } from "../page/written";
 
 const MOST_LISTED = 8;
@@ -73,7 +73,7 @@ function folded(title: string, nodes: HTMLElement[], open = false): HTMLElement 
 function findingNode(context: Context, trace: Shown, { finding, place }: One, most: number): HTMLElement {
   const { at_most_ns: saves, state, rule, title, detail, fix } = finding;
   const per = trace.entry.look.steps.length ? " per step" : " in the recording";
-  const worth = saves === null ? [] : [bar(saves / most), ` ${savingText(finding)}${per} · `];
+  const worth = saves === null ? [] : [shareBar(saves / most), ` ${savingText(finding)}${per} · `];
   const head = state === "found" ? button(nameOf(title), () => context.store.set(pointed(trace, place)), { class: "link" }) : nameOf(title);
   return make(
     "article",

@@ -3,7 +3,7 @@
 import "./exporting.css";
 import { button, make, makeIn } from "../../base/dom";
 import type { Context } from "../../core/context";
-import { anchorOf, home } from "../../core/moving";
+import { anchorOf, home, isChange } from "../../core/moving";
 import { type Pen, type Picture, type Size, type SvgNode, SvgPen } from "../../core/pen";
 
 export function exporting(context: Context): HTMLElement {
@@ -42,8 +42,13 @@ function aligning(context: Context): HTMLElement | null {
     {},
     anchors.map(({ name }) => make("option", { value: name }, name)),
   );
+  const own = make("option", {}, "this change");
+  select.append(own);
   const follow = () => {
-    select.value = anchorOf(context)?.name ?? "";
+    const name = anchorOf(context)?.name ?? "";
+    own.hidden = own.disabled = !isChange(name);
+    own.value = isChange(name) ? name : "change";
+    select.value = name;
   };
   follow();
   context.store.on(["align"], follow);

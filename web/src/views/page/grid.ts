@@ -5,6 +5,7 @@ import "./grid.css";
 import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
 import { type Column, cellText, chosen, csv, fitting, type Sorting, wantedWidths, windowOf } from "../../core/rows";
+import { shareBar } from "./bars";
 
 const FIRST_ROWS = 15;
 const MOST_AT_ONCE = 200; // beyond that the rows scroll in a box of their own
@@ -210,7 +211,7 @@ export class Grid<Row> {
     const text = cellText(column, row),
       { onRow } = this.options;
     const attributes = { role: "cell", class: column.kind, "data-title": column.title, title: column.hint?.(row) };
-    if (column.kind === "share") return make("td", attributes, bar(Number(column.value(row) ?? 0) / this.largest), text);
+    if (column.kind === "share") return make("td", attributes, shareBar(Number(column.value(row) ?? 0) / this.largest), text);
     const shown = column.kind === "number" ? text : nameOf(text);
     return make("td", attributes, isName && onRow ? button(shown, () => onRow(row), { class: "link" }) : shown);
   }
@@ -242,13 +243,6 @@ export class Grid<Row> {
     if (!same) this.draw();
     else if (this.windowed) this.drawRows();
   }
-}
-
-// A part as a length.
-export function bar(part: number): HTMLElement {
-  const filled = make("span");
-  filled.style.width = `${Math.max(0, Math.min(1, part)) * 100}%`;
-  return make("span", { class: "bar", "aria-hidden": "true" }, filled);
 }
 
 // Text to the clipboard, where the browser lets a page do that; true when it did.

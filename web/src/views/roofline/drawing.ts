@@ -2,9 +2,9 @@
 
 import { type ScaleLogarithmic, scaleLog } from "d3-scale";
 import { makeIn, replace } from "../../base/dom";
-import { numberText, rateText } from "../../base/units";
+import { cutText, numberText, rateText } from "../../base/units";
 import type { Context } from "../../core/context";
-import type { Domain, Dot, Line, RoofPlot } from "../../core/roofplot";
+import { type Domain, type Dot, type Line, type RoofPlot, uncrossed } from "../../core/roofplot";
 import { xAxis, yAxis } from "../page/plotting";
 
 type Scale = ScaleLogarithmic<number, number>;
@@ -38,7 +38,7 @@ export function paintRoofline(
     svg,
     axes(frame),
     roofs.map(({ line }) => line),
-    pairs.map(([from, to]) => joint(svg, places.get(from), places.get(to))),
+    joints(svg, pairs, places),
     drawn.map(({ shape }) => shape),
     roofs.map(({ label }) => label), // over the dots, to be read
     names(frame, plot.dots, discs, taken),
@@ -123,9 +123,37 @@ function slopeLabel({ svg, x, y }: Frame, [x1, y1, x2, y2]: Line, text: string, 
   return makeIn(svg, "text", { class: "label", transform: place, x: 0, y: side }, text);
 }
 
-// From a kernel to what stands in its place in the trace below.
-function joint(svg: SVGElement, from: Disc | undefined, to: Disc | undefined): SVGElement | null {
-  return from && to ? makeIn(svg, "path", { class: "joint", d: `M${from.x} ${from.y}L${to.x} ${to.y}` }) : null;
+// From a kernel to what stands in its place in the trace below. A line that would cross that of a larger kernel, or leads to the
+// other plot, is seen only while one of its dots is pointed at or has the focus.
+function joints(svg: SVGElement, pairs: readonly [Dot, Dot][], places: ReadonlyMap<Dot, Disc>): SVGElement[] {
+  const lines = pairs.flatMap((pair) => {
+    const [from, to] = pair.map((dot) => places.get(dot));
+    return from && to && Math.hypot(from.x - to.x, from.y - to.y) > 1 ? [{ pair, ends: [from, to] as const }] : [];
+  });
+  const inOne = lines.filter(({ pair: [one, other] }) => !one.tflops === !other.tflops); // not from a plot to the other
+  const seen = new Set(uncrossed(inOne.map(({ ends }) => ends)).map((at) => inOne[at]));
+  return lines.map((line) => {
+    const {
+      pair,
+      ends: [from, to],
+    } = line;
+    return makeIn(svg, "path", {
+      class: seen.has(line) ? "joint" : "joint crossing",
+      d: `M${from.x} ${from.y}L${to.x} ${to.y}`,
+      "data-pair": pair.map(dotKey).join(" "),
+    });
+  });
+}
+
+function dotKey({ trace, place }: Dot): string {
+  return `${trace}.${place}`;
+}
+
+// The lines of one dot stand out; of none, where there is none.
+export function showJoints(svg: SVGElement, dot: Dot | undefined): void {
+  for (const line of svg.querySelectorAll<SVGElement>(".joint")) {
+    line.classList.toggle("chosen", dot !== undefined && (line.dataset.pair ?? "").split(" ").includes(dotKey(dot)));
+  }
 }
 
 // The dots of a roofline: one for each kernel, its area the share of kernel time, its shape the trace.
@@ -217,7 +245,7 @@ export function names(room: Room, dots: readonly Dot[], discs: readonly Disc[], 
   const { svg } = room,
     named = new Set<string>();
   return dots.flatMap(({ kernel: { short } }, at) => {
-    const text = short.length > LONGEST ? `${short.slice(0, LONGEST - 1)}…` : short,
+    const text = cutText(short, LONGEST),
       disc = discs[at];
     const free = (label: Label) =>
       inside(room, label) && !taken.some((other) => overlap(label, other)) && !discs.some((each) => hits(label, each));

@@ -8,7 +8,7 @@ import { framed } from "../../core/places";
 import { type Dot, joinedDots, type RoofPlot, roofPlots } from "../../core/roofplot";
 import type { RoofsEntry } from "../../data/documents";
 import { plot, rove } from "../page/plotting";
-import { type Drawn, paintRoofline } from "./drawing";
+import { type Drawn, paintRoofline, showJoints } from "./drawing";
 
 export function rooflineTab(context: Context): HTMLElement | null {
   const { traces } = context;
@@ -38,8 +38,12 @@ function onePlot(context: Context, found: RoofPlot): HTMLElement {
     );
     for (const { dot, shape } of drawn) {
       shape.addEventListener("click", () => select(context, dot));
-      shape.addEventListener("pointerenter", () => read(dot));
-      shape.addEventListener("focus", () => read(dot));
+      const point = () => {
+        read(dot);
+        showJoints(svg, dot);
+      };
+      shape.addEventListener("pointerenter", point);
+      shape.addEventListener("focus", point);
     }
     mark(context, drawn);
   });

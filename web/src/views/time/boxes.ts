@@ -1,5 +1,6 @@
 // The events that are wide enough to be told apart: their edges, labels and marks, drawn over the bands.
 
+import { cutText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { Pen } from "../../core/pen";
 import type { Matches } from "../../core/searching";
@@ -93,7 +94,7 @@ export class Boxes {
     const letters = Math.floor((Math.min(x + width, this.scene.width) - from - 6) / this.letter);
     if (letters < 2) return;
     this.pen.fillStyle = colour;
-    this.pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, from + 4, y);
+    this.pen.fillText(cutText(text, letters), from + 4, y);
   }
 }
 

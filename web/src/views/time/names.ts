@@ -1,6 +1,6 @@
 // The names of the tracks. They scroll; the canvas beside them follows. A click folds, Alt-click pins.
 
-import { make, nameOf, replace } from "../../base/dom";
+import { make, middleOf, replace } from "../../base/dom";
 import { type Track, toggled } from "../../core/tracks";
 import { NAME_HEIGHT, type Scene } from "./scene";
 
@@ -66,7 +66,7 @@ function nameNode(scene: Scene, track: Track): HTMLElement {
       "aria-label": track.label || "Python frames",
       "aria-expanded": track.open === null ? null : String(track.open),
     },
-    make("span", {}, track.pinned ? "◆ " : sign, nameOf(track.label)),
+    make("span", {}, track.pinned ? "◆ " : sign, middleOf(track.label)),
   );
   // Where names have no room beside the tracks, they lie above them.
   const above = scene.narrow && (track.kind === "lane" || track.kind === "gpu") ? NAME_HEIGHT : 0;

@@ -3,13 +3,15 @@
 import { make, nameOf } from "../../base/dom";
 import { timeText } from "../../base/units";
 import type { TriedBar, TryPage } from "../../data/documents";
+import { spanBar } from "../page/bars";
 import { sectionNode } from "../page/written";
 import "./tries.css";
 
 export function triesNode({ head, untouched, bars, table, sections, diff }: TryPage): HTMLElement {
   const longest = Math.max(...[untouched, ...bars].map((bar) => bar.high_ns));
-  const base = untouched.median_ns / longest;
-  const row = (bar: TriedBar, cells: readonly string[]) => rowNode(cells, bar.state, trackNode(bar, longest, base));
+  const trackNode = ({ state, low_ns, median_ns, high_ns }: TriedBar) =>
+    spanBar({ low: low_ns, at: median_ns, high: high_ns, longest, base: untouched.median_ns, kind: state });
+  const row = (bar: TriedBar, cells: readonly string[]) => rowNode(cells, bar.state, trackNode(bar));
   const now = timeText(untouched.median_ns);
   const key = `Time per step; the thin line is the interval of the median. Dashed: the untouched script, ${now}.`;
   const rows = bars.map((bar, at) => row(bar, table.rows[at]));
@@ -44,21 +46,5 @@ function rowNode(cells: readonly string[], state: string, track: HTMLElement): H
       ),
       write ? make("div", {}, state === "kept" ? ["kept; write ", make("code", {}, nameOf(write))] : nameOf(write)) : null,
     ),
-  );
-}
-
-function trackNode(bar: TriedBar, longest: number, base: number): HTMLElement {
-  const part = (kind: string, from: number, to: number) => {
-    const node = make("div", { class: kind });
-    node.style.left = `${from * 100}%`;
-    node.style.width = `${(to - from) * 100}%`;
-    return node;
-  };
-  return make(
-    "div",
-    { class: `track ${bar.state.replaceAll(" ", "-")}`, "aria-hidden": "true" },
-    part("bar", 0, bar.median_ns / longest),
-    part("span", bar.low_ns / longest, bar.high_ns / longest),
-    part("base", base, base),
   );
 }
