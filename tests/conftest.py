@@ -15,6 +15,7 @@ from types import FrameType
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 # `corpus` and `reference_reader`, however the tests are collected
 sys.path.insert(0, str(Path(__file__).parent))
@@ -36,6 +37,10 @@ HANG_S = 3600 if sweep.FULL else 600
 settings.register_profile("sample", deadline=None, database=None, derandomize=True, max_examples=50)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if sweep.FULL else "sample")
+if not sweep.FULL:
+    # It draws from the constants of every module that is loaded as well: the examples would depend
+    # on the tests that ran before, and every worker would parse all of the source.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

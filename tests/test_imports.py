@@ -22,9 +22,14 @@ FILES = {
 Graph = dict[str, set[str]]
 
 
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text())
+
+
 def imports(name: str) -> Iterator[str]:
     """The modules of the package that a module names: in functions, for types and in strings."""
-    for node in ast.walk(ast.parse(FILES[name].read_text())):
+    for node in ast.walk(tree(name)):
         yield from _named(node)
 
 
@@ -79,7 +84,7 @@ def test_no_import_hides_in_a_string() -> None:
     hidden = {
         name: each
         for name in FILES
-        for node in ast.walk(ast.parse(FILES[name].read_text()))
+        for node in ast.walk(tree(name))
         if isinstance(node, ast.Constant) and (each := FILES_BY_STRING.get(str(node.value)))
         if each != name  # the group of entry points that a package reads has its own name
     }

@@ -3,19 +3,25 @@ shared memory.
 
 Run as a script it compiles variants the package can launch, for every architecture, and prints one
 JSON line each; the tests run it so, since compiling needs kernels that are not under the
-interpreter, and a cache that is empty.
+interpreter, and a cache that is empty. `ahead.jsonl` keeps what the sample came to, with the digest
+of the sources: they are compiled again when one of them changes, and in the full sweep. To write it:
+
+    TRITON_CACHE_DIR=$(mktemp -d) TRITON_DUMP_PTXAS_LOG=1 python tests/kernels/ahead.py sample > tests/kernels/ahead.jsonl
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import re
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from math import prod
+from pathlib import Path
 from typing import Any
 
 # Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical
@@ -24,7 +30,14 @@ SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
 
 DEAR = ("gradient_tma_kernel", "whole_pingpong_kernel")
 
-INTS = {"int32": "i32", "int64": "i64"}
+HERE = Path(__file__)
+SOURCES = HERE.parents[2] / "src/foretrace/kernels"
+
+
+def digest() -> str:
+    """Of all that a compiled kernel depends on: its source, its variants, this file and Triton."""
+    texts = [path.read_bytes() for path in (*sorted(SOURCES.rglob("*.py")), HERE)]
+    return hashlib.sha256(b"\0".join([*texts, version("triton").encode()])).hexdigest()
 
 
 def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
@@ -194,6 +207,7 @@ def _size(variant: tuple[str, Any, tuple[Any, ...], dict[str, Any]]) -> tuple[in
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    print(json.dumps({"sources": digest()}), flush=True)
     wanted = {"all": variants, "sample": sample}[sys.argv[1]]
     for arch in SHARED_LIMIT:
         for name, kernel, fixed, options in wanted(arch):

@@ -4,6 +4,7 @@ out of nothing.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import foretrace as ft
 from analyze.guess.conftest import TEXTS
 from corpus.all_cases import OPENING
 from corpus.cases import Case
-from foretrace.analyze.guess import check, parse
+from foretrace.analyze.guess import Guess, check, parse
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.guess.snapshots import from_text, kernels, to_text
@@ -21,22 +22,26 @@ from foretrace.base.errors import TraceError
 from foretrace.schema.finding import VERDICTS
 from sweep import part
 
-GUESSES = [parse(text) for text in TEXTS]
 # large ones are made when used
 SMALL = part([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
+
+
+@cache
+def guesses() -> list[Guess]:
+    return [parse(text) for text in TEXTS]
 
 
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
 def test_every_example(case: Case, tmp_path: Path) -> None:
     trace = ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits))
-    verdicts = check(trace, GUESSES, trace)
+    verdicts = check(trace, guesses(), trace)
     assert {verdict.verdict for verdict in verdicts} <= set(VERDICTS)
     assert all(verdict.why for verdict in verdicts if verdict.verdict == "unknown")
     if not trace.has("gpu"):
         hits = [
             guess
-            for guess, verdict in zip(GUESSES, verdicts, strict=True)
+            for guess, verdict in zip(guesses(), verdicts, strict=True)
             if verdict.verdict == "hit"
         ]
         assert [

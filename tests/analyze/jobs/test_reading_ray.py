@@ -17,7 +17,6 @@ from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
 from foretrace.base.errors import UsageError
 
-ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster serves all
 DIED, read_here = ".died", reading.encoded
 
@@ -33,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of two nodes with one core each."""
+    ray = pytest.importorskip("ray")  # slow to import: not in every worker
     from ray.cluster_utils import Cluster
 
     size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
@@ -73,10 +73,11 @@ def test_two_nodes_and_killed_workers(
         assert here.facts == job.facts
         same(here, job, paths=False)
         assert "the system ended the process" in " ".join(each.text for each in job.left_out)
-    assert not ray.is_initialized()
+    assert not sys.modules["ray"].is_initialized()
 
 
 def test_no_cluster(folder: Path) -> None:
+    pytest.importorskip("ray")
     with pytest.raises(UsageError, match="no Ray cluster answers"):
         jobs.read(folder, ray="127.0.0.1:1")
     with pytest.raises(UsageError, match="no Ray cluster answers"):

@@ -169,7 +169,8 @@ def test_sizes_the_accelerator_does_not_take() -> None:
     torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("plan", ONCE, indirect=True)
+@pytest.mark.sweep  # `test_plain.py` asks the same operators on a CPU in every run
+@pytest.mark.parametrize("plan", PLANS, indirect=True)
 def test_operators_pass_opcheck(plan: Plan) -> None:
     tensors = [tensor.requires_grad_() for tensor in _inputs(6, 24, h=40, stacked=False)]
     torch.library.opcheck(
@@ -177,7 +178,8 @@ def test_operators_pass_opcheck(plan: Plan) -> None:
     )
 
 
-@pytest.mark.parametrize("plan", ONCE, indirect=True)
+@pytest.mark.sweep  # `test_a_model_stays_one_graph` compiles it in every run, `test_plain.py` its gradients
+@pytest.mark.parametrize("plan", PLANS, indirect=True)
 def test_compiled_module(plan: Plan) -> None:
     torch._dynamo.reset()
     module = GeGLUMLP(24, 40, dtype=torch.float16)

@@ -78,6 +78,7 @@ def test_a_shared_copy_says_the_same(cpu_bundle: Path, tmp_path: Path) -> None:
     assert b"self.gate_proj(x)" not in text
 
 
+@pytest.mark.sweep  # the tests above read what Inductor compiled; other tests run the examples
 def test_the_example_shows_its_fused_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

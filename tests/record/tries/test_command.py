@@ -94,10 +94,3 @@ def test_a_whole_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert row["state"] in ("kept", "no gain")
     assert row["same"] is True
     assert Path(script).read_text() == SCRIPT
-
-
-def test_a_script_that_fails_says_why(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(script).write_text("import argparse\nraise SystemExit('needs --data')\n")
-    assert main(["try", script]) == 1
-    assert "the untouched script fails: " in (said := capsys.readouterr().err)
-    assert "needs --data" in said

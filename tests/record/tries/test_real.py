@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("torch")
@@ -42,6 +40,10 @@ while True:
     except BaseException:
         print("caught")
 """
+SLOW = (
+    INFERENCE.split("while")[0]
+    + "import atexit, time\natexit.register(time.sleep, 900)\nwhile True:\n    model(x)\n"
+)
 FUNCTION = """
 import sys, torch
 print("Dynamo", "torch._dynamo" in sys.modules)
@@ -54,7 +56,12 @@ def setup():
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessReport]:
     """One process that loads torch, and a fork of it for each spec."""
     folder = tmp_path_factory.mktemp("tries")
-    for name, text in (("train", TRAINING), ("infer", INFERENCE), ("bench", FUNCTION)):
+    for name, text in (
+        ("train", TRAINING),
+        ("infer", INFERENCE),
+        ("bench", FUNCTION),
+        ("slow", SLOW),
+    ):
         (folder / f"{name}.py").write_text(text)
     train, report = str(folder / "train.py"), str(folder / "report")
     trace = str(folder / "trace.json.gz")
@@ -68,6 +75,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessReport]:
         "function": TrySpec(
             f"{folder / 'bench.py'}:setup", report, function=True, watch=True, pairs=1, block=2
         ),
+        "slow": TrySpec(str(folder / "slow.py"), report),
         "patched": TrySpec(train, report, source="import sys\nsys.exit('no ' + __file__)"),
     }
     with Processes(folder, child.__name__) as processes:
@@ -164,13 +172,7 @@ def test_fixes_name_predictions_that_exist() -> None:
     assert {name for each in applied().values() for name in each.realises} <= known
 
 
-def test_a_process_that_has_said_all_is_not_waited_for(tmp_path: Path) -> None:
-    script = tmp_path / "slow.py"
-    script.write_text(
-        INFERENCE.split("while")[0]
-        + "import atexit, time\natexit.register(time.sleep, 900)\nwhile True:\n    model(x)\n"
-    )
-    with Processes(tmp_path, child.__name__) as processes:
-        found = processes.run(TrySpec(str(script), str(tmp_path / "report")), limit_s=300)
+def test_a_process_that_has_said_all_is_not_waited_for(ran: dict[str, ProcessReport]) -> None:
+    found = ran["slow"]
     assert (found.failure, found.stopped) == ("", "")
     assert found.kept is not None

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 import torch.nn.functional as F  # noqa: E402
 
 from foretrace.record.tries.applied import applied  # noqa: E402
@@ -18,6 +17,7 @@ IDS = torch.arange(6).view(1, 6)
 
 
 def llama(kind: str) -> Any:
+    transformers = pytest.importorskip("transformers")  # slow to import: not in every worker
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "vocab_size": 32}
     config = transformers.LlamaConfig(num_hidden_layers=1, num_key_value_heads=2, **sizes)
     config._attn_implementation = kind

@@ -233,6 +233,10 @@ def test_a_dry_run_measures_the_untouched_script_alone(tmp_path: Path) -> None:
             ProcessReport(end=End(0, False, 2, ""), log="usage: x\nx: error: --data"),
             "x: error: --data",
         ),
+        (
+            ProcessReport(end=End(0, False, 1), log="needs --data\n"),
+            r"^the untouched script fails: it exits with code 1 \(needs --data\)$",
+        ),
         (ProcessReport(end=End(0, False, 0, "")), "no step was found"),
         (ProcessReport(code=-9), "ended with code -9"),
         (ProcessReport(stopped="no step for 300 s"), "no step for 300 s"),
