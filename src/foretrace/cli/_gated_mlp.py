@@ -21,7 +21,7 @@ from foretrace.record.tries.session import GPU
 
 class _GatedMlp(ModuleSwitch):
     name, title, tolerance, devices = "gated_mlp", "our gated-MLP kernels", 1e-2, GPU
-    write = "layer.mlp = foretrace.kernels.GeGLUMLP.from_module(layer.mlp)"
+    write = "foretrace.kernels.swap(model)"
     none = "no gated MLP with gate_proj, up_proj and down_proj"
     _stacked = False
 
@@ -42,11 +42,11 @@ class _GatedMlp(ModuleSwitch):
 
     def turn(self, on: bool) -> None:
         if on and not self._stacked and self.session.outermost is not None:
-            from foretrace.kernels.module import GeGLUMLP
+            from foretrace.kernels.module import stack
 
             self._stacked = True
             for module, _ in self.matching():
-                GeGLUMLP.from_module(module, "silu")  # any: only the weights are moved
+                stack(*projections(module)[:2])
         super().turn(on)
 
 

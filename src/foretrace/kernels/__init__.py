@@ -4,6 +4,7 @@
 
     out = geglu(gate, up)                       # one kernel each way, any strides
     mlp = GeGLUMLP.from_module(layer.mlp)       # Gemma's, Llama's, SimpleGeGLUMLP
+    swap(model)                                 # every gated MLP of a model, in place
 
 Needs torch alone. The kernels run with Triton on a GPU of compute capability 8.0 or more; elsewhere
 plain torch runs, with one warning. `routes` describes how the fastest route is chosen, `foretrace
@@ -16,6 +17,7 @@ from foretrace.kernels.glu import gated, geglu, reglu, swiglu
 from foretrace.kernels.mlp import gated_mlp, mlp_reference
 from foretrace.kernels.module import GeGLUMLP
 from foretrace.kernels.support import PlainRoute
+from foretrace.kernels.swapping import swap
 
 __all__ = [
     "ACTIVATIONS",
@@ -28,5 +30,6 @@ __all__ = [
     "layers",
     "mlp_reference",
     "reglu",
+    "swap",
     "swiglu",
 ]

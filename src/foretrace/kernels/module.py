@@ -38,7 +38,7 @@ class GeGLUMLP(nn.Module):
         self.up_proj = nn.Linear(dim, hidden, bias=False, device=device, dtype=dtype)
         self.down_proj = nn.Linear(hidden, dim, bias=False, device=device, dtype=dtype)
         self.biased = False
-        self._stack()
+        stack(self.gate_proj, self.up_proj)
 
     @classmethod
     def from_module(cls, module: nn.Module, activation: str | None = None) -> GeGLUMLP:
@@ -61,7 +61,7 @@ class GeGLUMLP(nn.Module):
             setattr(new, name, projection)
         new.biased = any(getattr(new, name).bias is not None for name in _PROJECTIONS)
         new.train(module.training)
-        new._stack()
+        stack(new.gate_proj, new.up_proj)
         return new
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,20 +78,20 @@ class GeGLUMLP(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         super()._apply(fn, recurse)
-        self._stack()
+        stack(self.gate_proj, self.up_proj)
         return self
 
-    @torch.no_grad()
-    def _stack(self) -> None:
-        """Put gate's weight and up's one below the other in one storage."""
-        gate, up = self.gate_proj.weight, self.up_proj.weight
-        if any(type(w) is not nn.Parameter or w.is_meta for w in (gate, up)):
-            return
-        if gate.device != up.device:
-            return
-        if gate.shape == up.shape and gate.dtype == up.dtype and gate.data_ptr() != up.data_ptr():
-            both = torch.cat((gate, up))
-            gate.data, up.data = both[: gate.shape[0]], both[gate.shape[0] :]
+
+@torch.no_grad()
+def stack(gate: nn.Linear, up: nn.Linear) -> None:
+    """Put gate's weight and up's one below the other in one storage; no value changes."""
+    first, second = gate.weight, up.weight
+    if any(type(w) is not nn.Parameter or w.is_meta for w in (first, second)):
+        return
+    same = first.shape == second.shape and first.dtype == second.dtype
+    if same and first.device == second.device and first.data_ptr() != second.data_ptr():
+        both = torch.cat((first, second))
+        first.data, second.data = both[: first.shape[0]], both[first.shape[0] :]
 
 
 def recognised(act_fn: Callable[[Tensor], Tensor]) -> str:

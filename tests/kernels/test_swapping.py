@@ -1,0 +1,236 @@
+"""`swap`: which modules are gated MLPs, what they compute then, and that it can be undone."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+from foretrace.kernels import swap  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:foretrace.kernels")]
+
+ACTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"),
+    "gelu_erf": F.gelu,
+    "silu": F.silu,
+    "relu": F.relu,
+}
+
+
+class Three(nn.Module):
+    """Names that say nothing, in an order of their own."""
+
+    def __init__(
+        self,
+        act: str = "silu",
+        *,
+        bias: bool = False,
+        p: float = 0.0,
+        wide: int = 8,
+        deep: int = 12,
+    ) -> None:
+        super().__init__()
+        self.c = nn.Linear(deep, wide, bias=bias)
+        self.b = nn.Linear(wide, deep, bias=bias)
+        self.a = nn.Linear(wide, deep, bias=bias)
+        self.drop = nn.Dropout(p)
+        self.act = act
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.drop(self.b(x) * ACTS[self.act](self.a(x))))
+
+
+class Packed(nn.Module):
+    """Gate and up in one layer."""
+
+    def __init__(self, *, up_first: bool = False, bias: bool = False) -> None:
+        super().__init__()
+        self.both = nn.Linear(8, 24, bias=bias)
+        self.down = nn.Linear(12, 8, bias=bias)
+        self.up_first = up_first
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.both(x).chunk(2, -1)
+        gate, up = (up, gate) if self.up_first else (gate, up)
+        return self.down(F.silu(gate) * up)
+
+
+class Added(Three):
+    """The same layers, another formula."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(F.silu(self.a(x)) + self.b(x))
+
+
+class Lora(nn.Linear):
+    """A layer of somebody else's."""
+
+
+def trained(model: nn.Module, steps: int = 3) -> list[float]:
+    """The losses of a few steps, always from the same numbers."""
+    torch.manual_seed(7)
+    x, losses = torch.randn(4, 5, 8), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        loss = (model(x) - 1).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_activation_and_the_roles_are_known_by_what_is_computed(act: str) -> None:
+    found = swap(nn.Sequential(Three(act)))
+    (how,) = found.replaced.values()
+    assert (how.gate, how.up, how.down, how.activation) == ("a", "b", "c", act)
+    assert found.left == {}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Three(),
+        Three(bias=True),
+        Three(p=0.5),
+        Three(wide=8, deep=8),
+        Packed(),
+        Packed(up_first=True),
+        Packed(bias=True),
+    ],
+    ids=["plain", "bias", "dropout", "square", "packed", "up-first", "packed-bias"],
+)
+def test_a_swapped_model_trains_as_before(module: nn.Module) -> None:
+    model, twin = nn.Sequential(module, nn.Linear(8, 8)), None
+    twin = copy.deepcopy(model)
+    before, names = model.state_dict(), [*model.state_dict()]
+    before = {name: value.clone() for name, value in before.items()}
+    state = torch.random.get_rng_state()
+    found = swap(model)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert [*found.replaced] == ["0"]
+    assert module.training
+    assert [*model.state_dict()] == names
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert trained(model) == pytest.approx(trained(twin), rel=1e-5)
+
+
+def test_undo_brings_back_the_modules_own_code() -> None:
+    model = nn.Sequential(Three())
+    found = swap(model)
+    assert "forward" in vars(model[0])
+    assert swap(model).left == {"0": "its forward was replaced before"}
+    found.undo()
+    assert "forward" not in vars(model[0])
+    assert [*swap(model).replaced] == ["0"]
+
+
+def _hooked() -> nn.Module:
+    module = Three()
+    module.b.register_forward_hook(lambda *_: None)
+    return module
+
+
+def _adapted() -> nn.Module:
+    module = Three()
+    module.a = Lora(8, 12, bias=False)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (Added, "it computes something else"),
+        (_hooked, "b has hooks"),
+        (_adapted, "a is a Lora"),
+    ],
+)
+def test_what_is_left_has_a_reason(make: Callable[[], nn.Module], why: str) -> None:
+    model = nn.Sequential(make())
+    found = swap(model)
+    assert (found.replaced, found.left) == ({}, {"0": why})
+    assert repr(found) == f"0 gated MLPs replaced, 1 left\n  0: left, {why}"
+    assert "forward" not in vars(model[0])
+
+
+def test_a_copy_computes_with_its_own_weights_and_a_pickle_as_its_class_does() -> None:
+    model = nn.Sequential(Three())
+    swap(model)
+    x, twin = torch.randn(2, 8), copy.deepcopy(model)
+    nn.init.zeros_(twin[0].c.weight)
+    assert twin(x).abs().max() == 0
+    assert model(x).abs().max() > 0
+    assert torch.allclose(pickle.loads(pickle.dumps(model))(x), model(x))
+
+
+def test_a_compiled_model_stays_one_graph() -> None:
+    model = nn.Sequential(Three(), Packed())
+    swap(model)
+    found = torch._dynamo.explain(model)(torch.randn(2, 8))
+    assert (found.graph_count, found.graph_break_count) == (1, 0)
+
+
+CONFIG: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 80,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "pad_token_id": 0,
+}
+T5 = {"vocab_size": 64, "d_model": 32, "d_kv": 16, "d_ff": 80, "num_layers": 1, "num_heads": 2}
+GPT2 = {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "replaced"),
+    [
+        ("Llama", CONFIG, {"silu": 2}),
+        ("Llama", CONFIG | {"mlp_bias": True}, {"silu": 2}),
+        ("Gemma", CONFIG, {"gelu_tanh": 2}),
+        ("Phi3", CONFIG, {"silu": 2}),
+        (
+            "T5",
+            T5 | {"feed_forward_proj": "gated-gelu", "decoder_start_token_id": 0},
+            {"gelu_tanh": 2},
+        ),
+        ("GPT2", GPT2, {}),
+    ],
+    ids=["llama", "llama-bias", "gemma", "phi3-packed", "t5-dropout", "gpt2-none"],
+)
+def test_models_of_transformers(name: str, config: Any, replaced: dict[str, int]) -> None:
+    transformers = pytest.importorskip("transformers")
+    kind = {"T5": "T5ForConditionalGeneration", "GPT2": "GPT2LMHeadModel"}
+    torch.manual_seed(0)
+    model = getattr(transformers, kind.get(name, f"{name}ForCausalLM"))(
+        getattr(transformers, f"{name}Config")(**config)
+    ).train()
+    twin, ids = copy.deepcopy(model), torch.randint(1, 64, (2, 9))
+    found = swap(model)
+    acts = [how.activation for how in found.replaced.values()]
+    assert {act: acts.count(act) for act in acts} == replaced
+    assert found.left == {}
+    losses = []
+    for each in (model, twin):
+        torch.manual_seed(3)
+        loss = each(input_ids=ids, labels=ids).loss
+        loss.backward()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    pairs = zip(model.parameters(), twin.parameters(), strict=True)
+    assert all(
+        one.grad is other.grad is None or torch.allclose(one.grad, other.grad, atol=1e-5)
+        for one, other in pairs
+    )
