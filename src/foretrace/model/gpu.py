@@ -195,7 +195,11 @@ class Gpu:
         self._places(tables)
         self._links(tables["events"], ledger)
         lanes, start, end = (each[self.usable] for each in (self.lane, self.start, self.end))
-        ledger.note("stream_overlap", overlapping(lanes, start, end))
+        # coarse times of what follows at once cross by up to their resolution
+        coarse = tables.resolution_ns if tables.resolution_ns > 1 else 0
+        crossing = overlapping(lanes, start, end - coarse)
+        text = f"{crossing:,} GPU events start before the one ahead on their stream has ended"
+        ledger.note("stream_overlap", crossing, text)
         # A stream runs its work in turn: what outlasts the next has a false end, not in graphs
         rows = np.flatnonzero(self.usable & ~self.in_graph)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
@@ -313,18 +317,25 @@ class Gpu:
     def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
         """Launches without their GPU event: the profiler dropped records and left no other mark.
 
-        A launch during a graph capture has none.
+        A launch during a graph capture has none. Kineto drops records whose times lie outside of
+        the session, by its own clock: those at its start, those at its end, or all. It counts them
+        in its log, with those of warm-up steps, which nobody misses.
         """
         if not len(self.id):
             ledger.note("no_gpu_events")
-            return
         launching = self.host.is_launch[callers]
         launching &= ~self.host.captures.holds(self.host.start[callers])
         launches = callers[launching]
         lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
         if lost.any():
             count, share = int(lost.sum()), lost.sum() / len(launches)
-            text = f"{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
+            ends = {
+                "all": lost.all(),
+                "the first": lost[:count].all(),
+                "the last": lost[-count:].all(),
+            }
+            which = next((f"{word} " for word, holds in ends.items() if holds), "")
+            text = f"{which}{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
             ledger.note("gpu_events_missing", count, f"{text} in this trace")
 
     @cached_property

@@ -24,6 +24,7 @@ from foretrace.schema.ledger import LedgerBuilder, Note
 _RANK_IN_NAME = regex(
     r"rank[_-]?(\d{1,9})|[_-]TP-?(\d{1,9})|profile_(\d{1,9})\.json|ranks?_(\d{1,9})", re.IGNORECASE
 )
+_NO_COUNTERS = regex(r"Unrecognized config line: CUPTI_PROFILER_METRICS|as 0 ranges were found")
 _COORDINATOR = regex(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
 
@@ -55,6 +56,13 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
         for name in ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
         if header.get(name) in (1, "1", True)
     )
+    # torch leaves CUPTI attached, and says so, where it fears a crash of CUDA graphs
+    ledger.note("cupti_attached", header.get("DISABLE_CUPTI_LAZY_REINIT") in (1, "1", True))
+    warnings = header.get("WARNING")  # of Kineto's log
+    lines = (
+        [line for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
+    )
+    ledger.note("counters_empty", any(map(_NO_COUNTERS.search, lines)))
     versions: dict[str, Any] = {
         key: header[key]
         for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")

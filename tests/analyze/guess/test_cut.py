@@ -171,5 +171,5 @@ def test_a_whole_trace_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("share", [0.2, 0.95])
 def test_the_story_says_that_it_is_of_a_part(tmp_path: Path, share: float) -> None:
     lines = overview_of(str(cut(tmp_path, share)), cache=False).lines
-    assert lines[0].label == "INCOMPLETE"
+    assert lines[0].label == "TRUST"
     assert lines[0].text.startswith("the input ends inside the document: a killed export or an inc")

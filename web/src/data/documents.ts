@@ -530,6 +530,7 @@ export interface Look {
   fixes: FixEntry[];
   unrecorded: UnrecordedWait | null;
   memory: TraceMemory | null;
+  trust: TrustEntry[];
 }
 
 export interface LookVerdict {
@@ -969,6 +970,15 @@ export interface TriedBar {
   median_ns: number;
   low_ns: number;
   high_ns: number;
+}
+
+export interface TrustEntry {
+  cause: string;
+  count: number;
+  text: string;
+  effect: string;
+  do: string;
+  reference: string;
 }
 
 export interface TryPage {

@@ -339,6 +339,20 @@ class UnrecordedWait(Struct, frozen=True):
     event: int
 
 
+class TrustEntry(Struct, frozen=True):
+    """What the recording lost, or what in it is distorted, and by what `cause`.
+
+    `effect` is what that does to the figures, `do` what to do, `reference` who met it before.
+    """
+
+    cause: str
+    count: int
+    text: str
+    effect: str = ""
+    do: str = ""
+    reference: str = ""
+
+
 class Look(Displayed, Struct, dict=True):
     """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
 
@@ -346,7 +360,8 @@ class Look(Displayed, Struct, dict=True):
     GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
     without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
     or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
-    `fixes` are then empty. `memory` is None where nothing recorded it.
+    `fixes` are then empty. `memory` is None where nothing recorded it. `trust` is empty for a sound
+    recording; the most harmful cause comes first.
     """
 
     schema: int
@@ -375,6 +390,7 @@ class Look(Displayed, Struct, dict=True):
     fixes: list[FixEntry] = []
     unrecorded: UnrecordedWait | None = None
     memory: TraceMemory | None = None
+    trust: list[TrustEntry] = []
 
     @property
     def sentences(self) -> list[str]:

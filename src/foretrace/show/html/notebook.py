@@ -31,7 +31,7 @@ from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.page import Overview
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.comparison import comparison_text
-from foretrace.show.render.look_page import first_screen, note_text
+from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, plain
 from foretrace.show.render.verdicts import verdicts_text
 
@@ -71,8 +71,8 @@ def look_html(document: Look) -> str:
 def _overview(document: Look, picture: str, *, findings: bool) -> str:
     trace = document.trace
     title = f"{os.path.basename(trace.path)}: {headline(document)}"
-    notes = [f"<strong>! {_text(note_text(note))}</strong>" for note in document.ledger.banner]
-    summary = [_text(title), *notes, *map(_text, document.sentences)]
+    said = document.sentences or [f"TRUST: {each.text}" for each in document.trust]
+    summary = [_text(title), *map(_text, said)]
     text = "".join(f"<p>{line}</p>" for line in summary)
     found = findings_html(document.findings) if findings else ""
     rows = []

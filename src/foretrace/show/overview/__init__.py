@@ -65,6 +65,7 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.on_cpu import cpu_tree
     from foretrace.show.overview.predictions import entries, time_of, without_profiler
     from foretrace.show.overview.sequences import sequences
+    from foretrace.show.overview.trust import trust
     from foretrace.show.overview.verdict import verdict
 
     seen, step = run_all(trace), measured(trace)
@@ -82,6 +83,7 @@ def summarize(trace: Trace) -> Overview:
         found.mfu, found.mbu = used.mfu_wall, used.mbu_wall
         found.mfu_gpu, found.mbu_gpu = used.mfu_gpu, used.mbu_gpu
     found.host_times_profiled = step is None or step.profiled
+    found.trust = trust(trace, found)
     lines, notes = sentences.lines(found, step), sentences.notes(found, step)
     found.sentences = [
         *(f"{line.label}: {line.text}" for line in lines),

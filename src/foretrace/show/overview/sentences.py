@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.schema.documents.look import FixEntry, Look, TraceEntry
-from foretrace.schema.ledger import ABSENT
 from foretrace.show.overview.measured_step import HARDLY, MeasuredStep, captured, triage
 from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.serving import serving_lines
+from foretrace.show.overview.trust import trust_lines
 from foretrace.show.overview.verdict import label
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
@@ -29,9 +29,8 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     """The lines of the first screen above and below its table."""
     verdict = look.verdict
     return [
-        *_gap(look),
+        *trust_lines(look.trust),
         Line(label(verdict.bound, step, on_cpu=bool(look.cpu)), verdict.text),
-        *_unrecorded(look),
         *cpu_lines(look.cpu),
         *serving_lines(look),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, step)),
@@ -93,7 +92,8 @@ def _recorded(look: Look) -> str:
     """How far host times can be trusted; the options named are those that slow the host."""
     if not look.host_times_profiled:
         return "wall times from the run record"
-    slow = [option for option in SLOW if option in look.options]
+    said = {"with_stack"} if any(each.cause == "stacks" for each in look.trust) else set()
+    slow = [option for option in SLOW if option in look.options and option not in said]
     options = f", {', '.join(slow)} on" if slow else ""
     return f"profiled{options}: host times inflated"
 
@@ -114,23 +114,6 @@ def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:
     ]
     rest = sum(count for _, count in ordered[most:])
     return ", ".join([*words, f"{plural(rest, 'other')}"] if rest else words)
-
-
-def _gap(look: Look) -> Iterator[Line]:
-    """What the page of an incomplete trace must say first."""
-    missing = [note.text for note in look.ledger.notes if note.code in ABSENT]
-    if missing:
-        yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
-
-
-def _unrecorded(look: Look) -> Iterator[Line]:
-    """The GPU's half of a long wait is missing: no time and no rate of it can be right."""
-    wait = look.unrecorded
-    if wait is not None:
-        inside = f" ({wait.op})" if wait.op else ""
-        said = f"the host waits in one {wait.call}{inside}, and the trace has no GPU event then"
-        why = "The work was launched before the recording, or its events are missing"
-        yield Line("NOT RECORDED", f"what the GPU did for {time_text(wait.ns)}: {said}. {why}")
 
 
 def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:

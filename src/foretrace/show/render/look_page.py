@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
@@ -23,6 +23,7 @@ from foretrace.schema.documents.look import (
     GroupRow,
     KernelRow,
     Look,
+    TrustEntry,
 )
 from foretrace.schema.ledger import NoteEntry
 from foretrace.show.overview.measured_step import saving_text
@@ -143,7 +144,6 @@ HEADLINE = 120  # cut only where a file names its GPU at length
 UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 ALL = "--json has all"
 _SHORT = {full: short for short, full in SHORT.items()}  # as `foretrace recordings` lists them
-BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 
 def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
@@ -180,7 +180,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
         "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
         "ops": [_op_tree(look.cpu), listing("Host ops", look.ops, columns, top=top)],
         "modules": module_sections(look),
-        "findings": [*_findings(overview), _ledger(look)],
+        "findings": [*_findings(overview), _trust(look), _ledger(look)],
     }
     chosen = [part for name, part in parts.items() if name in wanted]
     return filled([_head(overview), *(part for each in chosen for part in each)])
@@ -201,14 +201,7 @@ def _head(overview: Overview) -> Section:
     name = _SHORT.get(full) or shorten(full, NAME) or look.trace.path
     title = f"{name} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
-    return Section(title, labelled=labelled, bullets=_warnings(look.ledger.banner))
-
-
-def _warnings(notes: Sequence[NoteEntry]) -> list[tuple[str, str]]:
-    """Every loss by name, the worst with what it means."""
-    lines = [(f"! {note_text(note)}", "") for note in notes[:BANNER]]
-    rest = ", ".join(f"{note.code} ({count_text(note.count)})" for note in notes[BANNER:])
-    return [*lines, *([(f"! also {rest}", "")] if rest else [])]
+    return Section(title, labelled=labelled)
 
 
 def _group_cells(row: GroupRow) -> list[str]:
@@ -230,9 +223,10 @@ def banner(notes: Sequence[NoteEntry]) -> Section:
     return bulleted("", [f"! {note_text(note)}" for note in notes])
 
 
-def note_text(note: NoteEntry) -> str:
+def note_text(note: NoteEntry | TrustEntry) -> str:
     """`no_steps (1): no ProfilerStep ranges`."""
-    return f"{note.code} ({count_text(note.count)}): {note.text}"
+    code = note.code if isinstance(note, NoteEntry) else note.cause
+    return f"{code} ({count_text(note.count)}): {note.text}"
 
 
 def _sequence(entry: LaunchSequence, top: int) -> Section:
@@ -431,8 +425,23 @@ def _ledger(look: Look) -> Section:
     ledger = look.ledger
     counts = {"kept": ledger.kept, "repaired": ledger.repaired, "skipped": ledger.skipped}
     parts = " + ".join(f"{count_text(count)} {what}" for what, count in counts.items())
-    notes = [(f"{note.severity}: {note_text(note)}", "") for note in ledger.notes]
-    return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=notes)
+    said = {each.cause for each in look.trust}
+    notes = [note for note in ledger.notes if note.code not in said]
+    bullets = [(f"{note.severity}: {note_text(note)}", "") for note in notes]
+    return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=bullets)
+
+
+def _trust(look: Look) -> Section:
+    """What is lost or distorted, with what it does to the figures and who met it before."""
+    rows = [
+        (each, (each.effect, each.do, each.reference and f"see {each.reference}"))
+        for each in look.trust
+    ]
+    return Section("Trust", bullets=[(note_text(each), _joined(parts)) for each, parts in rows])
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts if part)
 
 
 def _rate(row: KernelRow) -> str:

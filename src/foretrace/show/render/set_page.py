@@ -19,7 +19,7 @@ from foretrace.show.overview.measured_step import WORTH, saving_text
 from foretrace.show.overview.page import Line, Overview
 from foretrace.show.overview.sentences import device_text
 from foretrace.show.overview.verdict import LABELS
-from foretrace.show.render.look_page import BANNER, NAME, banner, note_text
+from foretrace.show.render.look_page import NAME, banner, note_text
 from foretrace.show.render.terminal import (
     WIDTH,
     Column,
@@ -79,6 +79,7 @@ _ON_CPU: dict[str, Column] = {
     "most self time in": lambda look: look.ops[0].name,
     "do first": lambda look: look.verdict.first.partition(": ")[0] or DASH,
 }
+BANNER = 2  # warnings that the page has room for; the rows have all
 _SHOWN = ("kernels", "gpu busy", "busy")
 _NUMBERS: dict[str, Column] = {
     "rank": lambda look: DASH if look.trace.rank is None else str(look.trace.rank),

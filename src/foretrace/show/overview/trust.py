@@ -1,0 +1,128 @@
+"""What a recording lost, and what in it is distorted: the line `TRUST`, the most harmful first.
+
+Most causes are notes of the ledger. A cause of `CAUSES` says what it does to the figures, what to
+do, and where others met it. A sound recording has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from foretrace.base.units import count_text, time_text
+from foretrace.model.replay import COST
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.look import Look, TrustEntry
+from foretrace.schema.ledger import ABSENT, GRAVE
+from foretrace.schema.ledger import CODES as LEDGER_CODES
+from foretrace.show.overview.page import Line
+
+WORDS = 2  # causes that the line has room for in words; the others have their name there
+WORTH = 0.01  # of GPU operations that overlap: fewer change no figure
+STACKS = 0.1  # of the host's time that recording stacks took: less is within the spread of steps
+
+# cause: what it does to the figures, what to do, reference; the most harmful first
+CAUSES: dict[str, tuple[str, str, str]] = {
+    "gpu_events_missing": (
+        "GPU time and counts are too low, and the absence of a kernel proves nothing",
+        "record more steps and judge those whose launches all have a GPU event; call "
+        "torch.cuda.synchronize() before the recording ends",
+        "pytorch#192021, kineto#996",
+    ),
+    "unrecorded": (
+        "no time and no rate of the GPU in that wait is known",
+        "call torch.cuda.synchronize() before the recording begins",
+        "kineto#996",
+    ),
+    "dur_overrun": (
+        "GPU time and busy shares are too long",
+        "trust no time of these kernels; compare steps without them",
+        "TraceLens#669",
+    ),
+    "stacks": (
+        "host times and idle time are too long",
+        "time a recording without with_stack",
+        "torch.profiler: overhead of shapes and stacks",
+    ),
+    "counters_empty": (
+        "no counter of a kernel is in the trace",
+        "foretrace counters SCRIPT reads them with Nsight Compute",
+        "kineto#1412",
+    ),
+    "stream_overlap": (
+        "none here, where each counts and busy time is their union; older viewers do not draw them",
+        "nothing: programmatic dependent launch starts a kernel before the one ahead has ended",
+        "perfetto#4280",
+    ),
+    "cupti_attached": (
+        "what this process ran later was slower, by 10 to 20%",
+        "time in a process that has not profiled, or with CUDA 12.6 or later",
+        "pytorch#146604",
+    ),
+}
+_LOST = ("what follows holds for the rest", "copy or record the file again", "")
+_PLACES = {cause: place for place, cause in enumerate(CAUSES)}
+
+
+def trust(trace: Trace, look: Look) -> list[TrustEntry]:
+    """Every cause that the events of this recording show, the most harmful first."""
+    found = [*chain(_noted(look), _unrecorded(look), _stacks(trace, look))]
+    grave = {note.code for note in look.ledger.banner}
+    return sorted(found, key=lambda each: _harm(each.cause, grave))
+
+
+def _harm(cause: str, grave: set[str]) -> tuple[bool, bool, int]:
+    """Lost events come first, then times that cannot be right, then what is distorted."""
+    lost = cause in ABSENT or cause in ("gpu_events_missing", "unrecorded")
+    return not lost, cause not in grave, _PLACES.get(cause, -1)
+
+
+def trust_lines(found: Sequence[TrustEntry]) -> Iterator[Line]:
+    """One line; nothing of a sound recording."""
+    words = [f"{each.text} [{each.cause}]" for each in found[:WORDS]]
+    rest = [f"{each.cause} ({count_text(each.count)})" for each in found[WORDS:]]
+    if words:
+        yield Line("TRUST", " · ".join([*words, *([f"also {', '.join(rest)}"] if rest else [])]))
+
+
+def _noted(look: Look) -> Iterator[TrustEntry]:
+    """Notes of the ledger that are grave, or in the table."""
+    totals, codes = look.totals, {note.code for note in look.ledger.notes}
+    for note in look.ledger.notes:
+        if note.code == "stream_overlap":
+            every = totals.kernels + totals.memcpys + totals.memsets
+            if "dur_overrun" in codes or note.count < WORTH * every:
+                continue  # the false ends make it, or it changes nothing
+        if note.severity in GRAVE or note.code in CAUSES:
+            meaning = CAUSES.get(note.code, _LOST if note.code in ABSENT else ("", "", ""))
+            general = note.count > 1 and note.text == LEDGER_CODES[note.code][1]
+            count = f" ({count_text(note.count)})" if general else ""
+            yield TrustEntry(note.code, note.count, f"{note.text}{count}", *meaning)
+
+
+def _unrecorded(look: Look) -> Iterator[TrustEntry]:
+    """The GPU's half of a long wait is missing: no time and no rate of it can be right."""
+    wait = look.unrecorded
+    if wait is not None:
+        inside = f" ({wait.op})" if wait.op else ""
+        text = f"what the GPU did for {time_text(wait.ns)} is not recorded: the host waits in one "
+        text += f"{wait.call}{inside}, and the trace has no GPU event then"
+        yield TrustEntry("unrecorded", 1, text, *CAUSES["unrecorded"])
+
+
+def _stacks(trace: Trace, look: Look) -> Iterator[TrustEntry]:
+    """Python frames of the busiest thread: each took the cost of one, and at most its own time."""
+    host = trace.host
+    frames = np.flatnonzero(host.is_kind("python_function") & host.lasting)
+    if not len(frames) or not look.host_times_profiled:
+        return
+    track = np.bincount(host.track[frames]).argmax()
+    frames = frames[host.track[frames] == track]
+    whole = int(np.ptp(np.concatenate((host.start[frames], host.end[frames]))))
+    taken = int(np.minimum(host.self_length[frames], COST.python).sum())
+    if taken >= STACKS * whole:
+        text = f"recording {count_text(len(frames))} Python frames took about {time_text(taken)} "
+        text += f"of {time_text(whole)} on the host"
+        yield TrustEntry("stacks", len(frames), text, *CAUSES["stacks"])
