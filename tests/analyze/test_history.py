@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from foretrace.analyze.history import history
+from analyze.compare.traces import recorded
+from foretrace.analyze.history import entry_of, history
 from foretrace.cli import main
 from foretrace.schema.documents import encode, json_schema
 from foretrace.schema.documents.history import (
@@ -226,3 +227,10 @@ def test_a_trace_is_added_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert found["unit"] == "call of mlp_fwd"
     assert next(change["details"] for change in found["changes"]) == ["new: gelu and mul"]
     assert "gelu and mul" in html.read_text()
+
+
+def test_the_run_record_has_the_time_the_memory_and_the_versions() -> None:
+    entry = entry_of(recorded("mlp compiled"), "abc", "2026-01-01T00:00:00Z")
+    assert (entry.times_ns, entry.basis) == ([229_899], "no profiler")
+    assert (entry.kernels, entry.fusions, entry.peak_bytes) == (4, ["gelu and mul"], 275_251_200)
+    assert (entry.device, entry.torch) == ("NVIDIA H200", "2.11.0+cu130")
