@@ -14,6 +14,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.trust import CAUSES
 from foretrace.show.render.look_page import first_screen, sections
 from foretrace.show.render.terminal import drawn
+from foretrace.show.share.publish import redact
 
 KINETO = "WARNING:2026-05-26 10:00:00 7:7 Config.cpp:321] "
 PAGE = Path(__file__).parents[3] / "docs" / "look.md"
@@ -188,6 +189,12 @@ def test_the_most_harmful_first_and_the_rest_by_name(tmp_path: Path) -> None:
         "correlation id; a kernel links to the nearest earlier one (19) [corr_duplicate] · also counters_empty (1), "
         "stream_overlap (19), cupti_attached (1)"
     )
+
+
+def test_a_copy_says_that_cupti_stayed(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes(SAID["CUPTI that stays"][0].bytes())
+    copy = redact(ft.open(tmp_path / "trace.json", cache=False), tmp_path)
+    assert [each.cause for each in ft.look(str(copy)).trust] == ["cupti_attached"]
 
 
 @pytest.mark.parametrize("cause", CAUSES)

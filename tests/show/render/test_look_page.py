@@ -90,6 +90,8 @@ def test_fits_a_hundred_columns(name: str) -> None:
     assert lines[0].startswith(f"{name} · NVIDIA H200")
     assert any(line.startswith(("GPU-BOUND", "HOST-BOUND", "MIXED")) for line in lines[1:3])
     assert lines[-1].startswith("more: --kernels --ops")
+    # the others are sound: nothing is lost, and nothing distorts them
+    assert any(line.startswith("TRUST") for line in lines) == (name == "linear_eager_stack")
 
 
 def test_what_the_mlp_shows_on_demand() -> None:

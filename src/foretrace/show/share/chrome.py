@@ -97,7 +97,7 @@ INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
 HEADER = words("""
     schemaVersion record_shapes profile_memory with_flops cuda_runtime_version
-    cuda_driver_version hip_runtime_version cupti_version
+    cuda_driver_version hip_runtime_version cupti_version DISABLE_CUPTI_LAZY_REINIT
 """)
 CARD = words("""
     id totalGlobalMem computeMajor computeMinor maxThreadsPerBlock maxThreadsPerMultiprocessor
