@@ -7,6 +7,9 @@ CODE := src tests benchmarks examples tools
 RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
 LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
 DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
+PIP_STAMP := $(VENV)/.pip
+TORCH_STAMP := $(DEV_STAMP).torch
+TOOLS_STAMP := $(DEV_STAMP).tools
 COLLECT_STAMP := $(VENV)/.collected
 WEB_STAMP := web/node_modules/.stamp
 # Tests wait for processes, browsers and clusters a part of their time.
@@ -104,12 +107,24 @@ $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
-# Most of these packages' 20,000 files are never imported: those that are get their byte code then. The pip that comes
-# with Python 3.11 takes twice as long over the index; it does as well, where there is no other.
-$(DEV_STAMP): $(RUN_STAMP) requirements/pip.txt requirements/ladder.txt requirements/dev.txt
+# Most of these packages' 20,000 files are never imported: those that are get their byte code then. No package is in both
+# lists, so that two processes install them side by side. The pip that comes with Python 3.11 takes twice as long over the
+# index; it does as well, where there is no other.
+$(DEV_STAMP): $(TORCH_STAMP) $(TOOLS_STAMP)
+	@touch $@
+
+$(PIP_STAMP): $(RUN_STAMP) requirements/pip.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
 	@$(PIP) --no-compile -r requirements/pip.txt || echo "going on with the pip that is there"
-	@$(PIP) --no-compile -r requirements/ladder.txt && $(PIP) --no-compile --no-deps -r requirements/dev.txt \
+	@touch $@
+
+$(TORCH_STAMP): $(PIP_STAMP) requirements/ladder.txt
+	@$(PIP) --no-compile -r requirements/ladder.txt \
+		|| { echo "could not install requirements/ladder.txt: is the network reachable?"; exit 1; }
+	@touch $@
+
+$(TOOLS_STAMP): $(PIP_STAMP) requirements/dev.txt
+	@$(PIP) --no-compile --no-deps -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@
 

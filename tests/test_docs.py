@@ -27,6 +27,7 @@ from foretrace.cli import main
 from foretrace.model.groups import GpuWork
 from foretrace.read import recordings
 from foretrace.schema.kernel import KernelId
+from sweep import looped
 
 ROOT = Path(__file__).resolve().parents[1]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
@@ -59,14 +60,14 @@ def test_the_pages_about_the_code_name_files_that_are_there() -> None:
         assert not missing, f"{page} names files that are gone"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@looped("name", COMMANDS)
 def test_every_command_is_in_the_readme_or_a_page(name: str) -> None:
     assert re.search(rf"foretrace {name}\b", TEXT), (
         f"document `foretrace {name}` in README.md or docs/"
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@looped("name", COMMANDS)
 def test_every_option_says_what_it_does(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     waiting = [command]
@@ -86,7 +87,7 @@ def test_every_option_says_what_it_does(name: str) -> None:
             ]
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+@looped("page", WRITTEN, ids=lambda page: page.name)
 def test_no_text_is_read_as_an_html_tag(page: Path) -> None:
     prose = re.sub(r"^```.*?^ *```|^ {4}.*?$|`[^`]*`", "", page.read_text(), flags=re.M | re.S)
     assert (
@@ -94,7 +95,7 @@ def test_no_text_is_read_as_an_html_tag(page: Path) -> None:
     )  # a browser would drop `<dtype>` silently
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+@looped("page", WRITTEN, ids=lambda page: page.name)
 def test_only_commands_and_pages_that_exist_are_named(page: Path) -> None:
     text = page.read_text()
     named = set(re.findall(r"(?:^ {4}|^\$ |`)foretrace ([a-z]+)\b", text, re.MULTILINE))
@@ -124,7 +125,7 @@ def test_the_layers_of_the_architecture_page_are_those_that_are_checked() -> Non
     assert sorted(rooms) == sorted(layers)
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+@looped("page", WRITTEN, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("    "))
     targets = re.findall(r"\]\((?!http)([^)#\s]+)", prose)

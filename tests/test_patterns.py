@@ -16,6 +16,7 @@ from foretrace.names.families import _tables
 from growth.names import hard_names
 from growth.patterns import degree
 from growth.written import SOURCE, Written, written
+from sweep import looped
 
 NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
 # place, and why no text can be long or harmful there
@@ -26,7 +27,7 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize(
+@looped(
     ("pattern", "how", "wanted"),
     [
         (r"\d+x", {}, 2),

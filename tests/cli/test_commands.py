@@ -20,6 +20,7 @@ from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.cli.record import misplaced
 from foretrace.read import recordings
+from sweep import looped
 
 MLP = str(recordings.traces()["mlp_eager"])
 COMMANDS = group.list_commands(click.Context(group))
@@ -181,7 +182,7 @@ MAKERS = frozenset(
 )
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))
+@looped("name", sorted(set(COMMANDS) - MAKERS))
 def test_every_command_that_opens_a_trace_takes_these(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None

@@ -15,6 +15,7 @@ from click.shell_completion import ShellComplete
 from foretrace.cli import GROUPS, described_as, main
 from foretrace.cli import docs as docs_command
 from foretrace.cli import foretrace as group
+from sweep import looped
 
 COMMANDS = group.list_commands(click.Context(group))
 
@@ -89,7 +90,7 @@ def test_the_documented_completion_script_is_there() -> None:
     assert "complete -o nosort -F" in done.stdout
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "docs"])
+@looped("name", [name for name in COMMANDS if name != "docs"])
 def test_the_help_of_a_command_names_a_page_that_is_there(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None

@@ -23,6 +23,7 @@ from foretrace.cli.tour import THEN
 from foretrace.learn.ladder import climb
 from foretrace.read import recordings
 from foretrace.schema.documents.tries import read_tried
+from sweep import looped
 
 
 def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +67,7 @@ def test_a_word_lists_those_of_the_ladder_too(capsys: pytest.CaptureFixture[str]
     assert "no recording has 'zzz'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@looped(
     "name",
     recordings.traces() | recordings.ladder() | recordings.decoding() | recordings.explained(),
 )

@@ -15,6 +15,7 @@ from foretrace.model.spans import NESTED
 from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths
 from foretrace.names import families
 from foretrace.schema.kernel import NAME_LIMIT
+from sweep import looped
 
 SEEDS = range(60)
 
@@ -35,7 +36,7 @@ def _above(parent: np.ndarray, event: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_nearest_and_sums_are_those_of_a_walk(seed: int) -> None:
     parent, chance = _forest(seed)
     chosen, values = chance.random(len(parent)) < 0.1, chance.integers(0, 9, len(parent))
@@ -51,7 +52,7 @@ def test_nearest_and_sums_are_those_of_a_walk(seed: int) -> None:
     assert tree.sums_above(parent, values.astype(float)).tolist() == above
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_paths_are_numbered_by_their_names(seed: int) -> None:
     parent, chance = _forest(seed)
     chosen, name = chance.random(len(parent)) < 0.6, chance.integers(0, 3, len(parent))
@@ -68,7 +69,7 @@ def test_paths_are_numbered_by_their_names(seed: int) -> None:
         assert found.names(event, words) == ((ELLIPSIS,) if len(path) > DEEPEST else ()) + told
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_the_tree_of_crossing_ranges_is_that_of_a_search(seed: int) -> None:
     """10,000 overlapping ranges on one thread took 17.5 s."""
     chance = np.random.default_rng(seed)
@@ -103,7 +104,7 @@ def _parent(
     return max((e for e in found if finish[e] > 2 * start[at]), default=-1)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_the_innermost_range_is_that_of_a_search(seed: int) -> None:
     chance = np.random.default_rng(seed)
     start = np.sort(chance.integers(0, 50, 30))

@@ -37,7 +37,7 @@ from foretrace.read.kineto.times import outliers
 from foretrace.schema.ledger import Ledger
 from foretrace.schema.tables import KIND
 from foretrace.show.overview import look
-from sweep import FULL, examples
+from sweep import FULL, examples, looped
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":5,"dur":1}'
 MANY = b"{}," * 30
@@ -127,7 +127,7 @@ def test_sums_fit_64_bits() -> None:
     assert (int(kept.max()) - int(kept.min()) + DAY) * 10_000 < 1 << 62
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "number"),
     [("7", 7), ("-7", -7), ("9223372036854775807", (1 << 63) - 1), ("9223372036854775808", None)]
     + [(text, None) for text in ("", "-", "--5", "²", "٣", "1_0", " 7", "0x7", "7.0", "9" * 5_000)],

@@ -17,7 +17,7 @@ import pytest
 
 from corpus.all_cases import ALL, often
 from corpus.build import E4, g0
-from sweep import part
+from sweep import looped, part
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "read"
 
@@ -209,7 +209,7 @@ def test_there_is_a_reader() -> None:
     assert len(reader_files()) > 5
 
 
-@pytest.mark.parametrize("path", reader_files(), ids=lambda path: str(path.relative_to(SOURCES)))
+@looped("path", reader_files(), ids=lambda path: str(path.relative_to(SOURCES)))
 def test_source_has_no_such_call(path: Path) -> None:
     found = []
     for node in ast.walk(ast.parse(path.read_text())):

@@ -8,11 +8,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
 import foretrace
 from foretrace.names import families
 from foretrace.names.families import _words
+from sweep import looped
 
 RECORDED = sorted(Path(str(files("foretrace") / "read/recordings")).rglob("*.json.gz"))
 ELSEWHERE = ("gemm", "gemv", "conv", "attention")
@@ -24,7 +23,7 @@ def kernels(path: Path) -> frozenset[str]:
     return frozenset(event["name"] for event in events if event.get("cat") == "kernel")
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+@looped("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
 def test_an_origin_op_is_not_work(path: Path) -> None:
     """Compiled models: "cudnn_attention, bmm in one pointwise kernel"; they ran elsewhere."""
     for name in kernels(path):
@@ -35,7 +34,7 @@ def test_an_origin_op_is_not_work(path: Path) -> None:
             assert not roles & set(ELSEWHERE), name
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+@looped("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
 def test_two_kernels_of_a_trace_have_two_short_names(path: Path) -> None:
     """`compare`: "changes from X to X"; where a field differs, the short name shows it."""
     found = families.told_apart(map(families.decode, kernels(path)))

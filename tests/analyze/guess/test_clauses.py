@@ -11,6 +11,7 @@ from foretrace.analyze.guess.kinds.top import _name
 from foretrace.analyze.guess.reading import ClaimReader
 from foretrace.analyze.guess.windows import named
 from foretrace.analyze.guess.words import Selector
+from sweep import looped
 
 # written = its claims
 SAID = """
@@ -157,12 +158,12 @@ def _texts(guess: Guess) -> list[str]:
     return [part.text for part in guess.parts]
 
 
-@pytest.mark.parametrize(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
+@looped(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
 def test_a_sentence_becomes_claims_of_the_language(written: str, said: str) -> None:
     assert _texts(parse(written)) == said.split(" ; ")
 
 
-@pytest.mark.parametrize("text", UNREAD.strip().splitlines())
+@looped("text", UNREAD.strip().splitlines())
 def test_a_word_that_matters_is_never_dropped(text: str) -> None:
     with pytest.raises(GuessError):
         parse(text)

@@ -10,9 +10,10 @@ from analyze.compare.traces import made, recorded, steps
 from foretrace.analyze.compare import compare
 from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.base.errors import UsageError
+from sweep import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "met"),
     [
         ("gpu > 0.87x", True),

@@ -18,6 +18,7 @@ from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.finding import Verdict
 from job_documents import job_document
+from sweep import looped
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(
@@ -31,7 +32,7 @@ def mark(text: str, found: JobDocument | None = None) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize(("kind", "text"), SAID, ids=[text for _, text in SAID])
+@looped(("kind", "text"), SAID, ids=[text for _, text in SAID])
 def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: str, text: str) -> None:
     assert parse_job(text).kind.name == kind
     verdict = mark(text)
@@ -46,7 +47,7 @@ def test_a_kind_is_documented(kind: GuessKind) -> None:
     assert all(EXAMPLES[kind.name].values())
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "verdict", "measured"),
     [
         ("every rank: exposed comms < 10%", "miss", "8.3% (rank 3) to 25.0% (rank 0)"),

@@ -16,6 +16,7 @@ from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import FAMILY_WORDS
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import VERDICTS
+from sweep import looped
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
@@ -23,7 +24,7 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))
 SAID = [(kind, text) for kind, examples in EXAMPLES.items() for text in examples]
 
 
-@pytest.mark.parametrize(("kind", "text"), SAID, ids=[text for _, text in SAID])
+@looped(("kind", "text"), SAID, ids=[text for _, text in SAID])
 def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: str, text: str) -> None:
     assert parse(text).kind.name == kind
     [verdict] = check(recorded("mlp_eager"), text, recorded("mlp_compiled"))
@@ -39,14 +40,14 @@ def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: str, text: str) 
     )
 
 
-@pytest.mark.parametrize("kind", kinds.every(), ids=lambda kind: kind.name)
+@looped("kind", kinds.every(), ids=lambda kind: kind.name)
 def test_a_kind_is_documented(kind: kinds.GuessKind) -> None:
     assert inspect.getdoc(sys.modules[kind.measure.__module__])
     assert EXAMPLES[kind.name]
     assert all(EXAMPLES[kind.name].values())
 
 
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         "kernels == 5",
@@ -92,7 +93,7 @@ def test_two_ways_to_say_it(one: str, other: str) -> None:
     assert (first.verdict, first.measured) == (second.verdict, second.measured)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "word", "nearest"),
     [
         ("in mlp_fwd: kernls == 5", "kernls", "kernels"),
@@ -123,7 +124,7 @@ def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> Non
     assert f"`{nearest}`" in carets
 
 
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         "",
@@ -162,7 +163,7 @@ def test_a_place_that_is_not_there_is_an_error_and_the_others_are_named(
     assert there in verdict.why
 
 
-@pytest.mark.parametrize(
+@looped(
     "name",
     [
         "mlp_fwd",

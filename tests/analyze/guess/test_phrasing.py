@@ -11,6 +11,7 @@ from analyze.guess.conftest import recorded
 from analyze.rules.sketch import COPY, GEMM, MUL, Sketch, kernel
 from foretrace.analyze.guess import Guess, GuessError, check, parse
 from foretrace.analyze.guess.suggesting import suggestion
+from sweep import looped
 
 # written -> how the language says it
 SAID = """
@@ -102,7 +103,7 @@ UNSAID = {
 }
 
 
-@pytest.mark.parametrize(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
+@looped(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
 def test_two_wordings_mean_the_same(written: str, said: str) -> None:
     assert parse(written).scope == parse(said).scope
     one, other = check(recorded("mlp_eager"), [written, said], recorded("mlp_compiled"))
@@ -110,7 +111,7 @@ def test_two_wordings_mean_the_same(written: str, said: str) -> None:
     assert one.verdict != "error"
 
 
-@pytest.mark.parametrize(("text", "about"), UNSAID.items(), ids=list(UNSAID))
+@looped(("text", "about"), UNSAID.items(), ids=list(UNSAID))
 def test_a_suggestion_is_about_the_same_matter_and_can_be_parsed(text: str, about: str) -> None:
     with pytest.raises(GuessError) as caught:
         parse(text)

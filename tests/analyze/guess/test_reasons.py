@@ -13,6 +13,7 @@ from foretrace.analyze.guess import check
 from foretrace.analyze.guess.kinds import Reason
 from foretrace.analyze.guess.marking import every_reason
 from foretrace.schema.finding import Verdict
+from sweep import looped
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def marked(reason: Reason, text: str) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize("reason", every_reason(), ids=lambda reason: reason.name)
+@looped("reason", every_reason(), ids=lambda reason: reason.name)
 def test_the_miss_is_explained(reason: Reason) -> None:
     verdict = marked(reason, reason.example)
     assert verdict.verdict == "miss"
@@ -149,9 +150,7 @@ def test_the_miss_is_explained(reason: Reason) -> None:
     assert verdict.events
 
 
-@pytest.mark.parametrize(
-    ("reason", "text"), NEAR, ids=lambda part: part if isinstance(part, str) else part.name
-)
+@looped(("reason", "text"), NEAR, ids=lambda part: part if isinstance(part, str) else part.name)
 def test_a_near_miss_has_another_reason(reason: Reason, text: str) -> None:
     verdict = marked(reason, text)
     assert verdict.verdict == "miss"
@@ -162,7 +161,7 @@ def test_every_reason_has_its_limits() -> None:
     assert [reason.name for reason in every_reason() if len(TRIALS[reason.name].near) < 3] == []
 
 
-@pytest.mark.parametrize("reason", every_reason(), ids=lambda reason: reason.name)
+@looped("reason", every_reason(), ids=lambda reason: reason.name)
 def test_the_example_has_one_reason(reason: Reason) -> None:
     verdict = marked(reason, reason.example)
     assert [other.name for other in every_reason() if other.text in verdict.why] == [reason.name]

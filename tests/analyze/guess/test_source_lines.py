@@ -18,6 +18,7 @@ from foretrace.schema.compiler import (
     SourceLine,
 )
 from foretrace.schema.ledger import Ledger
+from sweep import looped
 
 GATE = SourceLine("/home/me/layers/model.py", 41)
 DOWN = SourceLine("/home/me/layers/model.py", 42)
@@ -42,7 +43,7 @@ def _trace(*, leave_out: str = "nothing") -> Trace:
     return trace
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "verdict"),
     [
         ("per step: kernels from model.py:41 == 3", "hit"),

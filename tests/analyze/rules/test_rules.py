@@ -23,6 +23,7 @@ from foretrace.analyze.rules._seen import RANGES, ranges
 from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import STATES, Finding, Rule
+from sweep import looped
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "findings.md"
@@ -76,7 +77,7 @@ def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
     json.dumps(dict(found[0].evidence), allow_nan=False)
 
 
-@pytest.mark.parametrize("rule", EVERY)
+@looped("rule", EVERY)
 def test_rule_is_declared_in_full(rule: Rule) -> None:
     assert rule.check.__module__ == f"foretrace.analyze.rules.{rule.name}"
     assert set(rule.needs) <= set(NEEDS)
@@ -87,7 +88,7 @@ def test_rule_is_declared_in_full(rule: Rule) -> None:
     assert False in said, "an example that finds nothing"
 
 
-@pytest.mark.parametrize("rule", EVERY)
+@looped("rule", EVERY)
 def test_rule_has_a_manual_page(rule: Rule) -> None:
     text = PAGE["manual"](rule)
     places = [text.find(paragraph) for paragraph in PARAGRAPHS]

@@ -14,9 +14,10 @@ from foretrace.base.private import (
     hide_random,
     hide_secrets,
 )
+from sweep import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "shown"),
     [
         ("DB_PASSWORD=hunter2", "DB_PASSWORD=***"),
@@ -40,7 +41,7 @@ def test_keys(given: str, shown: str) -> None:
     assert hide_keys(given, lambda _: "***") == shown
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "shown"),
     [
         ("mail bob@example.org now", "mail * now"),
@@ -63,7 +64,7 @@ def test_addresses(given: str, shown: str) -> None:
     assert hide_addresses(given, lambda _: "*") == shown
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "shown"),
     [
         ("load /home/bob/My Runs/a.pt", "load *"),

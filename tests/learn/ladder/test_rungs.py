@@ -19,6 +19,7 @@ from foretrace.base.errors import MissingError, UsageError
 from foretrace.learn import ladder
 from foretrace.learn.ladder.rungs import file_name
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
+from sweep import looped
 
 H200 = Path(foretrace.read.recordings.__file__).parent / "h200"
 TRACES = sorted((H200 / "ladder").glob("*.json.gz"))
@@ -66,7 +67,7 @@ def gpu_work(path: Path) -> Counter[tuple[str, str]]:
     return Counter((event["cat"], event["name"]) for event in events(path) if event["cat"] in GPU)
 
 
-@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name.removesuffix(".json.gz"))
+@looped("trace", TRACES, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_a_trace_has_its_record_and_is_named_by_it(trace: Path) -> None:
     stem = trace.name.removesuffix(".json.gz")
     record = json.loads((trace.parent / f"{stem}.run.json").read_text())
@@ -101,7 +102,7 @@ def test_every_variant_of_every_rung_is_there() -> None:
     assert {ran["name"] for ran in records if ran["compiled"]} == set(ladder.ORDER)
 
 
-@pytest.mark.parametrize("name", PER_STEP)
+@looped("name", PER_STEP)
 def test_a_step_launches_what_it_promises(name: str) -> None:
     found = Counter(event["cat"] for event in events(H200 / "ladder" / f"{name}.json.gz"))
     assert tuple(found[kind] / 3 for kind in GPU) == PER_STEP[name]

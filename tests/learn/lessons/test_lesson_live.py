@@ -12,6 +12,7 @@ from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from learn.lessons.test_lesson_playing import LONGEST, wrong_answers
+from sweep import looped
 
 torch = pytest.importorskip("torch")
 LESSONS = [fitted(each, "cpu") for each in lessons()]
@@ -77,7 +78,7 @@ def test_a_lesson_is_played_on_a_cpu(each: Lesson, here: LiveRecordings) -> None
         assert not any("not in the trace" in line for line in lines)
 
 
-@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
+@looped("each", LESSONS, ids=lambda each: each.name)
 def test_no_sentence_that_is_asked_on_a_cpu_shows_a_gpu_at_work(each: Lesson) -> None:
     """It may compare: "on a GPU ..."; it may not say that something was launched or ran there."""
     for step in each.steps:

@@ -17,6 +17,7 @@ from foretrace.learn.lessons.scene import Scene, filled
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
+from sweep import looped
 
 LESSONS = lessons()
 STEPS = [
@@ -74,7 +75,7 @@ def test_the_right_answers_are_found_and_all_hit(each: Lesson) -> None:
     assert played.step is None
 
 
-@pytest.mark.parametrize(("each", "at"), STEPS)
+@looped(("each", "at"), STEPS)
 def test_every_wrong_answer_misses_and_says_what_it_overlooked(each: Lesson, at: int) -> None:
     step, played = each.steps[at], sitting(each)
     right = right_answer(step, played.scene(step))
@@ -86,7 +87,7 @@ def test_every_wrong_answer_misses_and_says_what_it_overlooked(each: Lesson, at:
         assert bool(found.misread) is not isinstance(step.ask, Predict), wrong
 
 
-@pytest.mark.parametrize(("each", "at"), STEPS)
+@looped(("each", "at"), STEPS)
 def test_one_choice_holds(each: Lesson, at: int) -> None:
     step = each.steps[at]
     scene = sitting(each).scene(step)
@@ -99,7 +100,7 @@ def test_one_choice_holds(each: Lesson, at: int) -> None:
         assert len(held) == 1
 
 
-@pytest.mark.parametrize(("each", "at"), STEPS)
+@looped(("each", "at"), STEPS)
 def test_what_decides_is_drawn_and_the_row_is_in_the_trace(each: Lesson, at: int) -> None:
     played = sitting(each)
     played.at, step = at, each.steps[at]
@@ -135,7 +136,7 @@ def _lines(each: Lesson, step: LessonStep, answer: str) -> int:
     return len(marked_text(played.answer(answer)).splitlines())
 
 
-@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
+@looped("each", LESSONS, ids=lambda each: each.name)
 def test_text_holds_no_time_that_was_typed(each: Lesson) -> None:
     """A measured figure stands between braces: typed ones go stale, and are false elsewhere."""
     texts = [text for step in each.steps for text in (step.why, step.hint, step.ask.text)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-import pytest
-
 from foretrace.model.compiled.accesses import accesses, storage
 from foretrace.model.compiled.generated_code import read_cpp, read_triton, touches
 from foretrace.schema.compiler import Access, NamedTensor
+from sweep import looped
 
 CODE = """
 #include <torch/csrc/inductor/cpp_prefix.h>
@@ -54,7 +53,7 @@ def found(body: str, *pointers: str, shape: tuple[int, ...] = (100, 64)) -> list
     return list(accesses([*touches(code, {})], tensors))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("body", "bytes_moved", "certainty"),
     [
         ("tmp0 = tl.load(p + (x0 + 64*x1), xmask)", 25_600, "exact"),

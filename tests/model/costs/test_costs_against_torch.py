@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:ComplexHalf"
 from foretrace.model import costs  # noqa: E402
 from foretrace.model.costs import OpCall, Tensor  # noqa: E402
 from foretrace.model.costs._call import SCALAR_TYPES, SIZES  # noqa: E402
+from sweep import looped  # noqa: E402
 
 
 def recorded(name: str, run: Callable[[], Any], folder: Path) -> tuple[OpCall, Any]:
@@ -323,7 +324,7 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize(("name", "places"), SCHEMAS.items(), ids=SCHEMAS.keys())
+@looped(("name", "places"), SCHEMAS.items(), ids=SCHEMAS.keys())
 def test_arguments_are_where_the_prices_look_for_them(name: str, places: str) -> None:
     schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
     schema = next(each for each in schemas if not each.overload_name)

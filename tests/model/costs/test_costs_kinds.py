@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foretrace.model import costs
 from foretrace.model.costs import Cost, CostKind, Launch, OpCall
 from foretrace.schema.traffic import INEXACT
-from sweep import examples
+from sweep import examples, looped
 
 MODULES = [
     importlib.import_module(f"{costs.__name__}.{info.name}")
@@ -55,7 +55,7 @@ def test_a_module_explains_itself(module: ModuleType) -> None:
     assert len(module.__doc__ or "") > 150
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@looped("kind", EVERY)
 def test_every_kind_has_examples(kind: CostKind) -> None:
     assert any(_has(kind.prices, text) for text, _ in EXAMPLES)
     assert set(kind.shares) <= set(kind.prices)

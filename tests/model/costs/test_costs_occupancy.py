@@ -3,9 +3,10 @@
 import pytest
 
 from foretrace.model.costs.limits import occupancy
+from sweep import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("registers", "shared", "threads", "arch", "expected"),
     [
         (255, 49_152, 128, "sm_80", 8 / 64),  # flash attention: 2 blocks of 4 warps

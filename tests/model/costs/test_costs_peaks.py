@@ -12,6 +12,7 @@ from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
+from sweep import looped
 
 PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES") or "/nonexistent")
 OTHERS = sorted([*PUBLIC.glob("*.json.gz"), *PUBLIC.glob("serving/*/replay.json.gz")])
@@ -33,7 +34,7 @@ def check(trace: Trace) -> None:
         assert (case["roof_percent"] or 0) <= 100, case["name"]
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"))
+@looped("path", RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_recorded_traces(path: Path) -> None:
     check(foretrace.open(path))
 

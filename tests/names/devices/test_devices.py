@@ -8,6 +8,7 @@ import pytest
 
 from foretrace.names import devices
 from foretrace.schema.device import Device
+from sweep import looped
 
 EVERY = devices.every()
 DENSE_FP16_FLOP_PER_SM_AND_CLOCK = {
@@ -98,7 +99,7 @@ class TestContract:
         )
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "found"),
     [
         ("NVIDIA H100 80GB HBM3", "NVIDIA H100 SXM5"),
@@ -122,7 +123,7 @@ def test_a_name_finds_its_card(name: str, found: str) -> None:
     assert device.name == found
 
 
-@pytest.mark.parametrize("name", OTHER_CARDS)
+@looped("name", OTHER_CARDS)
 def test_a_name_that_leaves_doubt_finds_nothing(name: str) -> None:
     assert devices.find(name) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foretrace.names.families import _cpp, _words
+from sweep import looped
 
 
 def test_a_c_plus_plus_name() -> None:
@@ -87,7 +88,7 @@ def test_the_op_behind_a_functor(functor: str, op: str) -> None:
     assert _words.op_word(functor) == op
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "role"),
     [
         ("_rms_norm_fwd_kernel", "normalization"),

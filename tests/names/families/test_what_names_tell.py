@@ -6,9 +6,10 @@ import pytest
 
 from foretrace.names import families
 from foretrace.schema.kernel import ROLES
+from sweep import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("op", "role"),
     [
         ("aten::addmm", "gemm"),
@@ -48,7 +49,7 @@ def test_the_name_decides_and_the_op_helps() -> None:
     assert families.role_for("some_kernel_nobody_knows", "") == "other"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "role"),
     [
         (

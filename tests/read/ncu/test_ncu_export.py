@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from counter_files import METRICS, export_text, recorded, row
 from foretrace.base.errors import TraceError
 from foretrace.read.ncu import CounterExport, Digits, digits_of, factor, read_export
+from sweep import looped
 
 
 def _read(text: str) -> CounterExport:
@@ -88,7 +89,7 @@ def test_what_is_no_number_is_missing(text: str) -> None:
     assert Digits().number(text) is None
 
 
-@pytest.mark.parametrize(
+@looped(
     ("unit", "scale"),
     [
         ("byte", 1), ("Kbyte", 1e3), ("Mbyte", 1e6), ("Gbyte", 1e9), ("ns", 1), ("nsecond", 1),

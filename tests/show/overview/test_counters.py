@@ -25,6 +25,7 @@ from foretrace.show.overview.counter_document import (
     load_counters,
     with_earlier,
 )
+from sweep import looped
 
 ROWS = {3072: 1024, 24576: 8192}  # of the input, by grid
 
@@ -306,7 +307,7 @@ def test_the_table_has_every_roof() -> None:
     assert len(COUNTED_ROWS) == 18
 
 
-@pytest.mark.parametrize("row", COUNTED_ROWS, ids=lambda row: " ".join(row[:3]))
+@looped("row", COUNTED_ROWS, ids=lambda row: " ".join(row[:3]))
 def test_each_roof_is_confirmed_within_five_percent(row: tuple[str, ...]) -> None:
     level, what, size, moved, counted, ratio = row
     found = _counted(level, what, size)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.show.render.terminal import csv_cell, markdown, plain, shorten, table
+from sweep import looped
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=60)
 INVISIBLE = [0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x2028, 0x2029]
@@ -38,7 +39,7 @@ def test_what_a_terminal_would_act_on_is_spelt_out(text: str, shown: str) -> Non
     assert plain(text) == shown
 
 
-@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), *BIDI, *INVISIBLE])
+@looped("code", [*range(0x20), *range(0x7F, 0xA0), *BIDI, *INVISIBLE])
 def test_every_control_is_escaped(code: int) -> None:
     assert chr(code) not in plain(f"a{chr(code)}b")
 

@@ -26,7 +26,7 @@ from foretrace.show.share.pseudonyms import Pseudonyms, owners
 from foretrace.show.share.publish import KEEP, parse_keep, redact, share
 from foretrace.show.share.stores import Folder
 from show.share import planted
-from sweep import FULL
+from sweep import FULL, looped
 
 FAMILIES = Path(__file__).parents[2] / "names/families"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
@@ -174,7 +174,7 @@ def test_copies_of_public_traces_say_the_same(tmp_path: Path) -> None:
             assert_the_same(path, tmp_path)
 
 
-@pytest.mark.parametrize(
+@looped(
     "name",
     [
         "aten::mm",

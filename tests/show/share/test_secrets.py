@@ -20,6 +20,7 @@ from foretrace.show.share.publish import KEEP, redact, share, shared_name
 from foretrace.show.share.stores import Folder
 from show.share import secrets
 from show.share.test_redact import everything_in
+from sweep import looped
 
 # Where `--keep` lets more text through.
 KEPT = (
@@ -90,7 +91,7 @@ def test_none_is_in_the_report_the_index_or_a_name(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     "form",
     [form for form in secrets.FORMS if "/" not in form.text],
     ids=lambda form: form.name,

@@ -21,6 +21,7 @@ from foretrace.record.experiments.roofs.gpu import (
     shapes_of,
     working_sets,
 )
+from sweep import looped
 
 SIZES = list(working_sets())
 SMS = 132
@@ -37,7 +38,7 @@ def test_working_sets_reach_from_l1_to_gigabytes() -> None:
     assert sorted(set(SIZES)) == SIZES
 
 
-@pytest.mark.parametrize("size", SIZES)
+@looped("size", SIZES)
 def test_every_block_is_walked_and_the_count_is_right(size: int) -> None:
     for shape in shapes_of(size, SMS):
         walk = plan(size, shape, SMS)
