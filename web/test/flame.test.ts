@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Boxes, depthOf, laidOut, pathOf } from "../src/core/flame";
+import { Boxes, bottomUp, depthOf, foldedLayers, labelOf, laidOut, pathOf } from "../src/core/flame";
 import { matches } from "../src/core/searching";
 import type { Events, TraceFacts } from "../src/data/events";
 
@@ -79,4 +79,37 @@ test("a path in the filter shows its work and nothing else", () => {
   assert.deepEqual(shown("", "> Net_0", new Set([7, 9])), [0, 2]);
   assert.deepEqual(shown("mm", "> Net_0", new Set([7, 9])), [0]);
   assert.deepEqual(shown("", "mm", null), [0, 1]);
+});
+
+test("layers that differ by their number stand together, and a path finds all of them", () => {
+  const flame = { names: ["Model", "Block_0", "Block_1", "mm", "add"], kinds: ["module", "kernel"], passes: ["forward"] } as const;
+  const columns = {
+    above: Float64Array.from([-1, 0, 0, 1, 2, 2]),
+    name: Float64Array.from([0, 1, 2, 3, 3, 4]),
+    kind: Float64Array.from([0, 0, 0, 1, 1, 1]),
+    forward: Float64Array.from([0, 0, 0, 10, 20, 5]),
+  };
+  const boxes = new Boxes(columns, flame as never);
+  const folded = foldedLayers(boxes);
+  assert.deepEqual(
+    folded.all.map((box) => [labelOf(box), folded.totals(-1)[box.number]]),
+    [
+      ["Model", 35],
+      ["Block × 2", 35],
+      ["mm", 30],
+      ["add", 5],
+    ],
+  );
+  assert.deepEqual(
+    boxes.findAll(pathOf(folded.all[2])).map(({ number }) => number),
+    [3, 4],
+  );
+  const up = bottomUp(folded);
+  assert.deepEqual(
+    up.root.parts.map((box) => [box.name, up.totals(-1)[box.number], labelOf(box.parts[0])]),
+    [
+      ["mm", 30, "Block × 2"],
+      ["add", 5, "Block × 2"],
+    ],
+  );
 });

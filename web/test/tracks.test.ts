@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { foldedNames, frameText } from "../src/base/frames";
 import type { Shown } from "../src/core/context";
 import { allowed, zoomed } from "../src/core/moving";
 import { layOut, opened, type Track, toggled } from "../src/core/tracks";
@@ -107,4 +108,24 @@ test("a view is never too short, and never leaves all traces", () => {
   assert.ok(far.from < 1000 && far.to > 900);
   const zoom = zoomed({ from: 0, to: 100 }, 0.5, 30);
   assert.deepEqual(zoom, { from: 15, to: 65 });
+});
+
+test("while frames are open the GPUs stay above them; those of PyTorch have a fold of their own", () => {
+  const own = shown();
+  own.facts.lanes.push(lane("main", "1/1/torch", { kind: "python", rows: 40 }) as Lane);
+  const { pinned, moving } = layOut([own], { pinned: [], open: ["0/1/1/frames"] });
+  assert.deepEqual(labels(pinned), ["GPU 0", "stream 7", "GPU 1", "stream 9"]);
+  assert.ok(pinned.every((track) => track.pinned && !track.byHand));
+  assert.deepEqual(labels(moving).slice(0, 4), ["main · launches", "Python frames", "", "frames of PyTorch"]);
+  assert.deepEqual(opened(own, [], own.facts.lanes.length - 1, false), ["0/1/1/frames", "0/1/1/torch"]);
+});
+
+test("a frame is read by its function", () => {
+  assert.equal(
+    frameText("lib/python3/site-packages/transformers/models/llama/modeling_llama.py(312): forward"),
+    "forward  …/llama/modeling_llama.py:312",
+  );
+  assert.equal(frameText("train.py(7): main"), "main  train.py:7");
+  assert.equal(frameText("nn.Module: LlamaMLP_3"), "LlamaMLP_3");
+  assert.equal(foldedNames(["LlamaMLP_0", "LlamaMLP_1", "Linear_9"]), "LlamaMLP × 2, Linear_9");
 });

@@ -370,6 +370,11 @@ def recorded_lines(trace: Analysis) -> list[list[str]]:
     return found
 
 
+def is_library_frame(name: str) -> bool:
+    """Whether a frame of Python is PyTorch's: `torch/nn/modules/module.py(1784): _call_impl`."""
+    return _LIBRARY.match(name) is not None and _FRAME.match(name) is not None
+
+
 def line_of(name: str) -> str:
     """The line of a frame of Python that is not PyTorch's own; \"\" for others."""
     match = _FRAME.match(name)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import foretrace
 from corpus.builder import TraceBuilder
+from foretrace.model.flame import is_library_frame
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.timeline import Bands, Timeline, depths, edges, partition
+from foretrace.show.html.timeline import Bands, Timeline, depths, edges, frame_sorts, partition
 from opened_traces import opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
@@ -47,20 +48,24 @@ def test_frames_of_python_have_lanes_of_their_own(stacks: foretrace.Trace) -> No
         events = timeline.event[mine]
         busy = union_length(stacks.host.start[events], stacks.host.end[events])
         assert lane.busy_ns == busy
-        if lane.kind == "python":  # right below its thread
-            assert timeline.lanes[number - 1].key + "/python" == lane.key
+        if lane.kind == "python":  # right below its thread, PyTorch's own below the program's
+            sort = lane.key.rpartition("/")[2]
+            thread = timeline.lanes[number - 1 - (sort == "torch")]
+            assert lane.key == f"{thread.key}/{sort}"
+            names = {stacks.host.names[stacks.host.name[event]] for event in events.tolist()}
+            assert {is_library_frame(name) for name in names} == {sort == "torch"}
 
 
 def test_depths_count_callers_of_the_same_sort(stacks: foretrace.Trace) -> None:
     host = stacks.host
     shown = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)[::97]
-    frames, stepping = host.is_kind("python_function"), host.track[host.is_step]
+    frames, stepping = frame_sorts(host), host.track[host.is_step]
     for event, depth in zip(shown.tolist(), depths(host, shown).tolist(), strict=True):
         apart = host.steps_apart and not frames[event] and not host.is_step[event]
         around = apart and host.track[event] in stepping  # its step, which is in no tree
         above, count = int(host.parent[event]), int(around)
         while above >= 0:
-            count += bool(frames[above]) == bool(frames[event])
+            count += int(frames[above] == frames[event])
             above = int(host.parent[above])
         assert depth == count
 

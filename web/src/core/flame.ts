@@ -1,5 +1,6 @@
 // A flame graph as a tree of boxes: own time by pass, and the time of all that is inside.
 
+import { EVERY, layerOf } from "../base/frames";
 import { type Columns, unpack } from "../data/columns";
 import type { Flame, FlameTree } from "../data/documents";
 import type { Shown } from "./context";
@@ -12,6 +13,7 @@ export interface Box {
   above: Box | null;
   parts: Box[];
   own: number[]; // ns by pass
+  count: number; // layers that stand together in it
 }
 
 const SEPARATOR = " > ";
@@ -23,14 +25,14 @@ export class Boxes {
 
   constructor(columns: Columns, flame: Pick<Flame, "names" | "kinds" | "passes">) {
     this.passes = flame.passes;
-    this.root = { number: -1, name: "all", kind: "all", depth: 0, above: null, parts: [], own: flame.passes.map(() => 0) };
+    this.root = { number: -1, name: "all", kind: "all", depth: 0, above: null, parts: [], own: flame.passes.map(() => 0), count: 1 };
     this.all = [];
     for (let number = 0; number < columns.above.length; number++) {
       const above = columns.above[number] < 0 ? this.root : this.all[columns.above[number]];
       const own = flame.passes.map((pass) => columns[pass][number]);
       const name = flame.names[columns.name[number]],
         kind = flame.kinds[columns.kind[number]];
-      const box: Box = { number, name, kind, depth: above.depth + 1, above, parts: [], own };
+      const box: Box = { number, name, kind, depth: above.depth + 1, above, parts: [], own, count: columns.count?.[number] ?? 1 };
       above.parts.push(box);
       this.all.push(box);
     }
@@ -70,12 +72,89 @@ export class Boxes {
     return box === this.root ? null : box;
   }
 
+  // The boxes of a path in which a layer may stand for all of its kind: `> Block_* > aten::mm`.
+  findAll(path: string): Box[] {
+    const search = (box: Box, rest: string): Box[] => {
+      if (!rest) return box === this.root ? [] : [box];
+      return box.parts.flatMap((part) => {
+        const said = [...new Set([part.name, isLayer(part) ? layerOf(part.name) : part.name])].map((name) => SEPARATOR + name);
+        const fits = said.find((each) => rest === each || rest.startsWith(each + SEPARATOR));
+        return fits ? search(part, rest.slice(fits.length)) : [];
+      });
+    };
+    return search(this.root, isPath(path) ? ` ${path}` : "");
+  }
+
   // The numbers of a box and of all that is inside.
   inside(box: Box): Set<number> {
     const found = new Set([box.number]);
     for (const part of box.parts) for (const each of this.inside(part)) found.add(each);
     return found;
   }
+}
+
+function isLayer({ kind }: Pick<Box, "kind">): boolean {
+  return kind === "module" || kind === "range";
+}
+
+type Named = Pick<Box, "name" | "kind" | "count">;
+
+// Other boxes for the same time: each stack in the place that `path` gives it, outermost first.
+function regrown(boxes: Boxes, path: (box: Box) => Named[]): Boxes {
+  const numbers = new Map<string, number>(),
+    made: (Named & { above: number; own: number[]; from: Set<string> })[] = [];
+  const names: string[] = [],
+    kinds: string[] = [];
+  for (const box of boxes.all.filter(({ own }) => own.some((ns) => ns > 0))) {
+    let above = -1;
+    for (const each of path(box)) {
+      const key = JSON.stringify([above, each.kind, isLayer(each) ? layerOf(each.name) : each.name]);
+      const at =
+        numbers.get(key) ??
+        made.push({ name: each.name, kind: each.kind, count: each.count, above, own: boxes.passes.map(() => 0), from: new Set() }) - 1;
+      numbers.set(key, at);
+      made[at].from.add(each.name);
+      made[at].count = Math.max(made[at].count, each.count, made[at].from.size);
+      above = at;
+    }
+    box.own.forEach((ns, pass) => {
+      made[above].own[pass] += ns;
+    });
+  }
+  const number = (list: string[], value: string) => (list.includes(value) ? list.indexOf(value) : list.push(value) - 1);
+  const said = made.map(({ name, kind, from }) => ({ name: from.size > 1 ? layerOf(name) : name, kind }));
+  const columns: Columns = {
+    above: Float64Array.from(made, ({ above }) => above),
+    name: Float64Array.from(said, ({ name }) => number(names, name)),
+    kind: Float64Array.from(said, ({ kind }) => number(kinds, kind)),
+    count: Float64Array.from(made, ({ count }) => count),
+  };
+  boxes.passes.forEach((pass, at) => {
+    columns[pass] = Float64Array.from(made, ({ own }) => own[at]);
+  });
+  return new Boxes(columns, { names, kinds: kinds as Flame["kinds"], passes: boxes.passes as Flame["passes"] });
+}
+
+// Layers that differ only by their number stand together, with their count.
+export function foldedLayers(boxes: Boxes): Boxes {
+  return regrown(boxes, pathTo);
+}
+
+// From below: kernels (or the innermost ops) first, those of most time to the left, and below each who launched it.
+export function bottomUp(boxes: Boxes): Boxes {
+  const made = regrown(boxes, (box) => pathTo(box).reverse()),
+    totals = made.totals(-1);
+  for (const box of [made.root, ...made.all]) box.parts.sort((one, other) => totals[other.number] - totals[one.number]);
+  return made;
+}
+
+function pathTo(box: Box): Named[] {
+  return box.above ? [...pathTo(box.above), box] : [];
+}
+
+// `LlamaMLP × 12`.
+export function labelOf({ name, count }: Box): string {
+  return count > 1 && name.endsWith(EVERY) ? `${name.slice(0, -EVERY.length)} × ${count}` : name;
 }
 
 // The names down to a box: `> LlamaMLP_2 > aten::mm`; as a filter it says which work is meant.
@@ -159,9 +238,9 @@ async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string
   const work = await workOf(flame);
   for (const tree of flame.trees.filter(({ time }) => time === "gpu")) {
     const boxes = await boxesOf(flame, tree),
-      box = boxes.find(filter);
-    if (!box) continue;
-    const inside = boxes.inside(box);
+      found = boxes.findAll(filter);
+    if (!found.length) continue;
+    const inside = new Set(found.flatMap((box) => [...boxes.inside(box)]));
     return new Set(work[column].filter((_, at) => inside.has(work[tree.by][at])));
   }
   return new Set();

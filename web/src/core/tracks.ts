@@ -19,7 +19,8 @@ export interface Track {
   top: number;
   depth: number; // how far its name is moved in
   open: boolean | null; // null: cannot be folded
-  pinned: boolean;
+  pinned: boolean; // it stays in view
+  byHand: boolean; // a person pinned it
 }
 
 export interface Layout {
@@ -42,9 +43,23 @@ export function layOut(traces: readonly Shown[], state: Pick<State, "pinned" | "
   // the GPU tracks of several traces lie below each other, so that they can be compared
   const all = [...parts.flatMap(({ gpus }) => gpus), ...parts.flatMap(({ threads }) => threads)];
   const seen = new Set(state.pinned);
-  const pinned = all.filter((track) => seen.has(track.key)).map((track) => ({ ...track, pinned: true }));
-  const moving = all.filter((track) => !seen.has(track.key));
+  const held = new Set(parts.some(({ threads }) => threads.some(isFrames)) ? stays(parts.flatMap(({ gpus }) => gpus)) : []);
+  const isHeld = (track: Track) => seen.has(track.key) || held.has(track);
+  const pinned = all.filter(isHeld).map((track) => ({ ...track, pinned: true, byHand: seen.has(track.key) }));
+  const moving = all.filter((track) => !isHeld(track));
   return { pinned, moving, pinnedHeight: stack(pinned, head), height: stack(moving, head) };
+}
+
+const MOST_HELD = 170; // pixels: what stays in view leaves room for what was opened
+
+function isFrames({ rowHeight, kind }: Track): boolean {
+  return kind === "lane" && rowHeight === FLAME_ROW;
+}
+
+// Frames of Python are tall: while they are open the GPUs stay above them, with their streams where there is room.
+function stays(gpus: Track[]): Track[] {
+  const tall = gpus.reduce((sum, { height }) => sum + height, 0);
+  return tall <= MOST_HELD ? gpus : gpus.filter(({ kind }) => kind === "gpu").slice(0, 4);
 }
 
 function stack(tracks: Track[], head: number): number {
@@ -71,7 +86,7 @@ export function toggled(open: readonly string[], { key, open: now }: Track): str
 function tracksOf({ index, entry, facts }: Shown, several: boolean, { open }: Pick<State, "open">): Record<"gpus" | "threads", Track[]> {
   const make = (kind: TrackKind, key: string, label: string, more: Partial<Track> = {}): Track => ({
     ...{ key: `${index}/${key}`, kind, trace: index, label, lane: -1, gpu: -1, rows: 0, rowHeight: ROW, top: 0, depth: 0 },
-    ...{ open: null, pinned: false, height: HEADS[kind] },
+    ...{ open: null, pinned: false, byHand: false, height: HEADS[kind] },
     ...more,
   });
   const laneTrack = (lane: number, label: string, depth: number): Track => {
@@ -85,11 +100,13 @@ function tracksOf({ index, entry, facts }: Shown, several: boolean, { open }: Pi
   };
   const lanes = facts.lanes.map((lane, at) => ({ lane, at }));
   const thread = ({ lane, at }: { lane: Lane; at: number }): Track[] => {
-    const frames = lanes.find((each) => each.lane.kind === "python" && each.lane.key === `${lane.key}/python`);
+    const of = (sort: string) => lanes.filter((each) => each.lane.kind === "python" && each.lane.key === `${lane.key}/${sort}`);
     const label = lane.launches ? `${lane.label} · launches` : lane.label;
-    const own = laneTrack(at, label, 0);
-    if (!frames) return [own];
-    return [own, ...fold(`${lane.key}/frames`, "Python frames", false, () => [laneTrack(frames.at, "", 1)], { depth: 1 })];
+    const frames = of("python").map((each) => laneTrack(each.at, "", 1)),
+      torch = of("torch").map((each) => laneTrack(each.at, "", 2));
+    const own = () => (torch.length ? fold(`${lane.key}/torch`, "frames of PyTorch", false, () => torch, { depth: 2 }) : []);
+    const folded = () => fold(`${lane.key}/frames`, "Python frames", false, () => [...frames, ...own()], { depth: 1 });
+    return [laneTrack(at, label, 0), ...(frames.length || torch.length ? folded() : [])];
   };
   const streams = lanes.filter(({ lane }) => lane.gpu);
   const gpus = [...new Set(streams.map(({ lane }) => lane.gpu_number ?? -1))];
@@ -108,7 +125,9 @@ function tracksOf({ index, entry, facts }: Shown, several: boolean, { open }: Pi
     ...launching.flatMap(thread),
     ...(others.length ? fold("others", many(others.length, "other thread"), false, () => others.flatMap(thread)) : []),
     ...(idle.length
-      ? fold("idle", many(idle.length, "idle thread"), false, () => idle.map(({ lane, at }) => laneTrack(at, lane.label, 1)))
+      ? fold("idle", many(new Set(idle.map(({ lane }) => threadOf(lane))).size, "idle thread"), false, () =>
+          idle.map(({ lane, at }) => laneTrack(at, lane.key.endsWith("/torch") ? `${lane.label} · PyTorch` : lane.label, 1)),
+        )
       : []),
   ];
   const threads = several && gpus.length ? fold("threads", `threads of ${entry.title}`, false, onHost) : onHost();
@@ -123,12 +142,13 @@ export function opened({ index, facts }: Shown, open: readonly string[], at: num
   const closed = `~${index}/gpu${lane.gpu_number}`;
   const { others, idle } = sorted(lanes);
   const has = (list: Placed[], key: string) => list.some((each) => each.lane.key === key);
-  const thread = lane.key.replace(/\/python$/, "");
+  const thread = threadOf(lane);
   const wanted = [
     ...(several && !lane.gpu && lanes.some((each) => each.lane.gpu) ? ["threads"] : []),
     ...(has(idle, lane.key) ? ["idle"] : []),
     ...(has(others, thread) ? ["others"] : []),
     ...(lane.kind === "python" && !has(idle, lane.key) ? [`${thread}/frames`] : []),
+    ...(lane.kind === "python" && !has(idle, lane.key) && lane.key.endsWith("/torch") ? [lane.key] : []),
   ].map((key) => `${index}/${key}`);
   const missing = wanted.filter((key) => !open.includes(key));
   return missing.length || open.includes(closed) ? [...open.filter((key) => key !== closed), ...missing] : open;
@@ -139,11 +159,16 @@ type Placed = { lane: Lane; at: number };
 // Threads that launch (all that run ops where none does), those that run ops, and those that show nothing but frames of Python.
 function sorted(lanes: Placed[]): Record<"launching" | "others" | "idle", Placed[]> {
   const threads = lanes.filter(({ lane }) => !lane.gpu && lane.kind !== "python");
-  const keys = new Set(threads.map(({ lane }) => `${lane.key}/python`));
-  const idle = lanes.filter(({ lane }) => lane.kind === "python" && !keys.has(lane.key));
+  const keys = new Set(threads.map(({ lane }) => lane.key));
+  const idle = lanes.filter(({ lane }) => lane.kind === "python" && !keys.has(threadOf(lane)));
   const launching = threads.filter(({ lane }) => lane.launches > 0);
   if (!launching.length) launching.push(...threads); // without a GPU all that run ops are looked at
   return { launching, others: threads.filter((each) => !launching.includes(each)), idle };
+}
+
+// The key of the thread that a lane of frames belongs to.
+function threadOf({ key }: Lane): string {
+  return key.replace(/\/(python|torch)$/, "");
 }
 
 function many(count: number, what: string): string {

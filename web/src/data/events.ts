@@ -1,5 +1,6 @@
 // The events of one trace (all of them in a report, those in view when a server sends them) and what is known about them.
 
+import { frameText } from "../base/frames";
 import type { Columns } from "./columns";
 import type {
   CaseRow,
@@ -214,7 +215,8 @@ export class Events {
   }
 
   label(at: number): string {
-    return this.decoded(at)?.short || this.name(at);
+    const short = this.decoded(at)?.short;
+    return short || (this.kind(at) === "python_function" ? frameText(this.name(at)) : this.name(at));
   }
 
   // The events around this one, outermost first; for GPU work those around its launch, and the launch itself.

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
+from foretrace.model.flame import is_library_frame
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import IntervalUnion, Ints, split_by, union_length
 from foretrace.model.spans import Span
@@ -47,14 +48,13 @@ class Lane(Struct, frozen=True):
 
 
 class Tracks:
-    """Which track each event is drawn on; frames of Python have their own."""
+    """Which track each event is drawn on; frames of Python have their own, PyTorch's another."""
 
     def __init__(self, trace: Trace, shown: Ints) -> None:
         host = trace.host
         self.trace = trace
-        frames = host.is_kind("python_function")[shown]
         self.count = len(trace.tracks)
-        self.of: Ints = host.track[shown] + np.where(frames, self.count, 0)
+        self.of: Ints = host.track[shown] + self.count * frame_sorts(host)[shown]
         self.gpus = set(distinct(host.track[shown][host.is_kind(*GPU_KINDS)[shown]]).tolist())
         # a device by the name of its process: merged traces have several GPUs 0
         work = host.track[trace.gpu.id]
@@ -77,13 +77,13 @@ class Tracks:
         return sorted(self.busy, key=self._place)
 
     def _place(self, track: int) -> tuple[object, ...]:
-        base, is_frames = track % self.count, track >= self.count
+        base, sort = track % self.count, track // self.count
         if base in self.gpus:
             row = self.trace.tracks.row(base, named=True)
-            return (0, _number(str(row["pid"])), _number(str(row["tid"])), is_frames)
+            return (0, _number(str(row["pid"])), _number(str(row["tid"])), sort)
         ops = self.busy.get(base, 0)
         launches = int(self.launches[base])
-        return (1, launches == 0, base not in self.stepping, -launches, -ops, base, is_frames)
+        return (1, launches == 0, base not in self.stepping, -launches, -ops, base, sort)
 
     def lane(self, track: int, rows: int) -> Lane:
         """What a page knows of a lane."""
@@ -97,25 +97,34 @@ class Tracks:
             )
         label, key = plain(str(found["thread"] or f"thread {tid}")), f"{pid}/{tid}"
         if track >= self.count:
-            return Lane(label, False, rows, "python", f"{key}/python", 0, self.busy[track])
+            sort = FRAMES[track // self.count]
+            return Lane(label, False, rows, "python", f"{key}/{sort}", 0, self.busy[track])
         launched = int(self.launches[base])
         return Lane(label, False, rows, "thread", key, launched, self.busy[track])
 
 
+FRAMES = ("", "python", "torch")  # sorts of events: no frame, the program's, PyTorch's own
+
+
+def frame_sorts(host: Host) -> Ints:
+    """The place in `FRAMES` of every event."""
+    own = host.named(is_library_frame)
+    return np.where(host.is_kind("python_function"), np.where(own, 2, 1), 0)
+
+
 def depths(host: Host, shown: Ints) -> Ints:
-    """The depth of each event among its own: frames of Python, or everything else."""
-    frames = host.is_kind("python_function")
-    above = np.zeros((2, host.count), np.int32)  # of each sort, how many are around an event
+    """The depth of each event among its own: frames of Python, PyTorch's frames, all others."""
+    sorts = frame_sorts(host)
+    above = np.zeros((len(FRAMES), host.count), np.int32)  # how many of each are around an event
     inside = np.flatnonzero(host.depth > 0)
     for level in split_by(host.depth[inside], inside):  # the outer ones first
         parent = host.parent[level]
         above[:, level] = above[:, parent]
-        above[0, level] += ~frames[parent]
-        above[1, level] += frames[parent]
+        above[sorts[parent], level] += 1
     if host.steps_apart:  # a step is drawn around what it has by time
         stepping = np.isin(host.track, host.track[host.is_step])
         above[0, stepping & ~host.is_step] += 1
-    found: Ints = np.where(frames[shown], above[1, shown], above[0, shown])
+    found: Ints = above[sorts[shown], shown].astype(np.int64)
     return found
 
 

@@ -33,6 +33,8 @@ def test_a_folded_track_opens_and_closes(shown: Page, fold: str) -> None:
     shown.click(shown.found(".timeline button", fold))
     assert len(shown.state("open")) == 1
     rows = shown.run("return document.querySelectorAll('.timeline .names .track').length")
+    strip = next(row for row in shown.layout()["rows"] if row["kind"] == "strip")
+    assert strip["top"] >= 0, "the GPU stays in view"
     shown.focus(shown.found(".timeline button", fold))
     shown.press("Enter")
     assert shown.state("open") == []

@@ -56,16 +56,24 @@ def test_tabs_follow_the_arrows(shown: Page) -> None:
 def test_a_box_of_the_flame_graph_filters_the_timeline(shown: Page) -> None:
     """Item 7."""
     open_tab(shown, "Flame graph", "flame")
-    box = shown.found("#panel-flame .flame .box", "LlamaMLP_0")
+    box = shown.found("#panel-flame .flame .box", "LlamaMLP × ")
     shown.click(box)
     path = shown.state("filter")
     assert path.startswith("> ")
-    assert "LlamaMLP_0" in path
+    assert path.endswith("> LlamaDecoderLayer_* > LlamaMLP_*"), "all layers of the kind"
     shown.click(shown.found("#panel-flame .flame .box", "all GPU time"))
     assert shown.state("filter") == ""
-    shown.run("arguments[0].focus()", shown.found("#panel-flame .flame .box", "LlamaMLP_0"))
+    shown.run("arguments[0].focus()", shown.found("#panel-flame .flame .box", "LlamaMLP × "))
     shown.press("Enter")
     assert shown.state("filter") == path
+    shown.click(shown.found("#panel-flame label", "bottom up"))
+    assert shown.state("filter") == "", "from below a box widens, and filters nothing"
+    first = shown.run("return document.querySelectorAll('#panel-flame .box')[1].ariaLabel")
+    assert "fused AdamW" in first, "the kernel of most time is the first"
+    shown.click(shown.found("#panel-flame label", "top down"))
+    shown.click(shown.found("#panel-flame label", "each layer"))
+    assert shown.found("#panel-flame .flame .box", "LlamaMLP_0")
+    shown.click(shown.found("#panel-flame label", "equal layers"))
     shown.click(shown.found("#panel-flame label", "host time"))
     shown.click(shown.found("#panel-flame label", "by op"))
     assert "host" in shown.run("return document.querySelector('#panel-flame svg').ariaLabel")

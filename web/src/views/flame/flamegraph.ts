@@ -2,8 +2,8 @@
 
 import "./flame.css";
 import { make, makeIn, nameOf, replace } from "../../base/dom";
-import { percentText } from "../../base/units";
-import { type Box, type Boxes, depthOf, laidOut, type Placed } from "../../core/flame";
+import { cutText, percentText } from "../../base/units";
+import { type Box, type Boxes, depthOf, labelOf, laidOut, type Placed } from "../../core/flame";
 import { type Plot, plot, rove } from "../page/plotting";
 
 const BOX = 20; // pixels high
@@ -81,7 +81,8 @@ export class FlameGraph {
       makeIn(svg, "title", {}, this.words(placed)),
       rect,
     );
-    if (room > 4 * LETTER) made.append(makeIn(svg, "text", { x: 4, y: BOX - 6 }, name.replace(ENGINE, "")));
+    const said = cutText(name.replace(ENGINE, ""), Math.floor((room - 6) / LETTER));
+    if (room > 4 * LETTER) made.append(makeIn(svg, "text", { x: 4, y: BOX - 6 }, said));
     made.addEventListener("click", () => this.flames.choose(box));
     made.addEventListener("pointerenter", () => this.read(placed));
     made.addEventListener("focus", () => this.read(placed));
@@ -95,13 +96,13 @@ export class FlameGraph {
 
   private name({ box, small }: Placed): string {
     if (small) return `${small} smaller`;
-    return box.kind === "all" ? `all ${this.flames.measure()}` : box.name;
+    return box.kind === "all" ? `all ${this.flames.measure()}` : labelOf(box);
   }
 
   private words(placed: Placed): string {
     const { measure, text } = this.flames,
       whole = this.placed[0]?.ns || placed.ns;
-    const where = placed.small ? `${placed.small} smaller parts of ${placed.box.name}` : this.name(placed);
+    const where = placed.small ? `${placed.small} smaller parts of ${labelOf(placed.box)}` : this.name(placed);
     return `${where}: ${text(placed.ns)}, ${percentText(placed.ns / whole)} of ${measure()}${this.byPass(placed)}`;
   }
 

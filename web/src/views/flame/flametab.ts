@@ -4,17 +4,25 @@
 import { button, make, nameOf, replace } from "../../base/dom";
 import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
-import { type Box, type Boxes, boxesOf, isPath, pathOf } from "../../core/flame";
+import { type Box, type Boxes, bottomUp, boxesOf, foldedLayers, isPath, pathOf } from "../../core/flame";
 import { choice } from "../page/plotting";
 import { FlameGraph } from "./flamegraph";
 
+const WAYS = [
+  { value: "down", text: "top down" },
+  { value: "up", text: "bottom up" },
+];
+const LAYERS = [
+  { value: "folded", text: "equal layers as one" },
+  { value: "each", text: "each layer" },
+];
 const TIMES: Record<string, string> = { gpu: "GPU time", host: "host time" };
 
 export function flameTab(context: Context): HTMLElement | null {
   const has = (time: string) => context.traces.some(({ entry }) => entry.flame.trees.some((tree) => tree.time === time && tree.boxes.rows));
   const times = Object.keys(TIMES).filter(has);
   if (!times.length) return null;
-  const shape: Shape = { time: times[0], by: "module", pass: "" };
+  const shape: Shape = { time: times[0], by: "module", pass: "", layers: "folded", way: "down" };
   const controls = make("div", { class: "controls" }),
     rooms = context.traces.map((trace) => make("div", {}, context.traces.length > 1 ? title(trace) : null));
   const graphs = context.traces.map((trace, at) => new TraceFlame(context, trace, rooms[at]));
@@ -39,9 +47,22 @@ function title({ entry }: Shown): HTMLElement {
   return make("p", { class: "plot-title" }, nameOf(entry.title));
 }
 
-function boxesFor({ entry: { flame } }: Shown, { time, by }: Pick<Shape, "time" | "by">): Promise<Boxes> {
+type Chosen = Pick<Shape, "time" | "by" | "layers" | "way">;
+const made = new WeakMap<Boxes, Map<string, Boxes>>(); // by layers and way
+
+async function boxesFor({ entry: { flame } }: Shown, { time, by, layers, way }: Chosen): Promise<Boxes> {
   const tree = flame.trees.find((each) => each.time === time && each.by === by) ?? flame.trees[0];
-  return boxesOf(flame, tree);
+  const boxes = await boxesOf(flame, tree),
+    known = made.get(boxes) ?? new Map<string, Boxes>();
+  made.set(boxes, known);
+  const wanted = known.get(`${layers} ${way}`) ?? shaped(boxes, layers, way);
+  known.set(`${layers} ${way}`, wanted);
+  return wanted;
+}
+
+function shaped(boxes: Boxes, layers: string, way: string): Boxes {
+  const folded = layers === "folded" ? foldedLayers(boxes) : boxes;
+  return way === "up" ? bottomUp(folded) : folded;
 }
 
 // Only the passes that occur; one alone is not worth a switch.
@@ -68,6 +89,8 @@ function switches(context: Context, times: string[], passes: string[], shape: Sh
     choice("Width", measures, shape.time, change("time")),
     choice("Boxes", bys, shape.by, change("by")),
     choice("Pass", ran, shape.pass, change("pass")),
+    choice("From", WAYS, shape.way, change("way")),
+    choice("Layers", LAYERS, shape.layers, change("layers")),
     isPath(context.store.state.filter) ? button("show all work", () => context.store.set({ filter: "" })) : null,
   ];
 }
@@ -75,11 +98,14 @@ function switches(context: Context, times: string[], passes: string[], shape: Sh
 // A path in the filter may be of another graph than the one that is shown: show that one.
 async function follow({ traces }: Context, shape: Shape, filter: string): Promise<void> {
   if (!isPath(filter)) return;
-  const holds = async (each: Pick<Shape, "time" | "by">) =>
+  const holds = async (each: Chosen) =>
     (await Promise.all(traces.map((trace) => boxesFor(trace, each)))).some((boxes) => boxes.find(filter));
   if (await holds(shape)) return;
   for (const { time, by } of traces[0]?.entry.flame.trees ?? []) {
-    if (await holds({ time, by })) return void Object.assign(shape, { time, by, pass: "" });
+    for (const layers of ["folded", "each"]) {
+      const wanted = { time, by, layers, way: "down" };
+      if (await holds(wanted)) return void Object.assign(shape, wanted, { pass: "" });
+    }
   }
 }
 
@@ -90,7 +116,8 @@ function words({ traces }: Context): string {
   return (
     `By module: ${outer}, the backward pass where it is one, ops, kernels. By op: the ops around each launch. The width is time ` +
     "over the whole recording; kernels that run at once count in full. Host time includes profiler overhead. " +
-    "Choose a box to widen it and to leave its work alone in the timeline; the first box goes back."
+    "Choose a box to widen it and to leave its work alone in the timeline; the first box goes back. " +
+    "From the bottom up the innermost comes first, and below it what launched it."
   );
 }
 
@@ -100,11 +127,15 @@ interface Shape {
   time: string; // gpu, host
   by: string; // module, op
   pass: string; // empty: all
+  layers: string; // folded, each
+  way: string; // down, up
 }
 
 class TraceFlame {
   private readonly graph: FlameGraph;
-  private shape: Shape = { time: "gpu", by: "module", pass: "" };
+  private shape: Shape = { time: "gpu", by: "module", pass: "", layers: "folded", way: "down" };
+  private boxes: Boxes | null = null;
+  private widened: Box | null = null; // from below; from above the filter of the page says it
 
   constructor(
     private readonly context: Context,
@@ -128,7 +159,10 @@ class TraceFlame {
 
   show(boxes: Boxes, shape: Shape, filter: string): void {
     this.shape = { ...shape };
-    this.graph.show(boxes, boxes.find(filter), shape.pass, `Flame graph of ${TIMES[shape.time]} by ${shape.by}`);
+    if (this.boxes !== boxes) this.widened = null;
+    this.boxes = boxes;
+    const focus = shape.way === "up" ? this.widened : boxes.find(filter);
+    this.graph.show(boxes, focus, shape.pass, `Flame graph of ${TIMES[shape.time]} by ${shape.by}`);
   }
 
   private left(): string {
@@ -138,6 +172,11 @@ class TraceFlame {
 
   // Calls of the runtime launch for the op around them: the filter is the op.
   private choose(box: Box): void {
+    if (this.shape.way === "up" && this.boxes) {
+      this.widened = box.above ? box : null;
+      this.show(this.boxes, this.shape, "");
+      return;
+    }
     let meant: Box = box;
     while (meant.kind === "call" && meant.above?.above) meant = meant.above;
     this.context.store.set({ filter: pathOf(meant) });

@@ -1,6 +1,7 @@
 // Where GPU time goes, kernels by name and sizes, and ops by host time: one set of tables for each trace.
 
 import { make, nameOf } from "../../base/dom";
+import { foldedNames } from "../../base/frames";
 import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
 import { chosenCases } from "../../core/flame";
@@ -60,6 +61,17 @@ function kernelGrid(context: Context, trace: Shown): Grid<CaseRow> {
         value: (row) => row.limited_by || row.bound,
         hint: (row) => row.limited_by || row.bound,
       },
+      ...(facts.kernels.some(({ modules }) => modules.length)
+        ? [
+            {
+              title: "modules",
+              kind: "words",
+              optional: true,
+              value: (row) => foldedNames(row.modules),
+              hint: (row) => row.modules.join(", "),
+            } as Column<CaseRow>,
+          ]
+        : []),
       { title: "sizes", kind: "words", value: (row) => facts.shapes.get(row.shape)?.dims ?? "", optional: true },
       {
         ...number<CaseRow>(

@@ -43,7 +43,7 @@ function chainPart(events: Events, at: number, select: Select): HTMLElement | nu
     make(
       "li",
       {},
-      button(nameOf(events.name(up)), () => select(events.event[up]), { class: "link" }),
+      button(nameOf(events.label(up)), () => select(events.event[up]), { class: "link", title: events.name(up) }),
     );
   const list = (some: number[]) => make("ol", { class: "chain" }, some.map(link));
   const frames = chain.filter(isFrame);

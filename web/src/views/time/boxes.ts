@@ -1,5 +1,6 @@
 // The events that are wide enough to be told apart: their edges, labels and marks, drawn over the bands.
 
+import { isModule } from "../../base/frames";
 import { cutText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { Pen } from "../../core/pen";
@@ -71,6 +72,10 @@ export class Boxes {
     if (width > 3) {
       pen.fillStyle = EDGE;
       pen.fillRect(x, y, 1, height);
+    }
+    if (width > 3 && events.kind(at) === "python_function" && isModule(events.name(at))) {
+      pen.fillStyle = colours.accent; // modules are set off from the functions around them
+      pen.fillRect(x, y + height - 2, width, 2);
     }
     if (width > LABEL_FROM)
       this.label((mark in SIGNS ? `${SIGNS[mark]} ` : "") + events.label(at), x, y + height / 2, width, colours.onFill);

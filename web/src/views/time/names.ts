@@ -61,12 +61,12 @@ function nameNode(scene: Scene, track: Track): HTMLElement {
     {
       class: `track ${track.kind}`,
       type: "button",
-      title: `${track.label}${track.pinned ? " (pinned)" : ""}`,
+      title: `${track.label}${track.byHand ? " (pinned)" : ""}`,
       "data-key": track.key,
       "aria-label": track.label || "Python frames",
       "aria-expanded": track.open === null ? null : String(track.open),
     },
-    make("span", {}, track.pinned ? "◆ " : sign, middleOf(track.label)),
+    make("span", {}, track.byHand ? "◆ " : sign, middleOf(track.label)),
   );
   // Where names have no room beside the tracks, they lie above them.
   const above = scene.narrow && (track.kind === "lane" || track.kind === "gpu") ? NAME_HEIGHT : 0;
