@@ -37,7 +37,7 @@ def _leave(code: int) -> None:
     import threading
     from contextlib import suppress
 
-    if threading.active_count() > 1 or not sys.modules.keys().isdisjoint(("torch", "cProfile")):
+    if threading.active_count() > 1 or not sys.modules.keys().isdisjoint(("torch", "_lsprof")):
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -221,3 +221,9 @@ def test_a_look_loads_what_it_needs_and_compiles_no_pattern_before_its_use() -> 
     assert not compiled
     assert not [name for name in shared if "allocator" in name or "snapshot" in name]
     assert len(shared) < 130
+
+
+def test_a_profiler_has_its_say() -> None:
+    command = [sys.executable, "-m", "cProfile", "-m", "foretrace", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "function calls" in done.stdout

@@ -1,4 +1,4 @@
-"""Columns of numbers: their types, nulls, and distinct values as `np.unique` gives them, sooner.
+"""Columns of numbers: their types, nulls, and what `np.unique` and `np.isin` say of them, sooner.
 
 Most columns of a trace hold small numbers: names, threads, ops, rows of another table. A table of
 all numbers between the least and the largest finds theirs without a sort. Any other column is
@@ -52,6 +52,17 @@ def counted(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     counts = np.bincount(offsets)
     found = np.flatnonzero(counts)
     return _restored(found, low, values), counts[found]
+
+
+def is_in(values: NDArray[Any], others: NDArray[Any]) -> Bools:
+    """Which values are among the others."""
+    if not len(others):
+        return np.zeros(len(values), bool)
+    ordered = np.sort(others)
+    place = np.searchsorted(ordered, values)
+    place[place == len(ordered)] = 0
+    found: Bools = ordered[place] == values
+    return found
 
 
 def _offsets(values: NDArray[Any]) -> tuple[int, Ints] | None:

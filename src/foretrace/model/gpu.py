@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import counted, distinct, filled
+from foretrace.base.arrays import counted, distinct, filled, is_in
 from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import (
@@ -80,7 +80,7 @@ class Linker:
         if untold.any():
             self._by_elimination(launch, untold, fitting)
             self._by_device(launch, untold, fitting)
-        repeated = distinct(self.wanted[several][np.isin(launch[several], self.crowded)])
+        repeated = distinct(self.wanted[several][is_in(launch[several], self.crowded)])
         return launch, len(repeated), untold
 
     def _fitting(self, at: int) -> list[int]:
@@ -326,7 +326,7 @@ class Gpu:
         launching = self.host.is_launch[callers]
         launching &= ~self.host.captures.holds(self.host.start[callers])
         launches = callers[launching]
-        lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
+        lost = ~is_in(given[launching], self.correlation) & ~is_in(launches, self.launch)
         if lost.any():
             count, share = int(lost.sum()), lost.sum() / len(launches)
             ends = {

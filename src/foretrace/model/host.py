@@ -107,8 +107,11 @@ class Host:
     def named(self, test: Callable[[str], object], among: Bools | None = None) -> Bools:
         """Which events (`among` these) have a name that passes `test`, tested once per name."""
         names = range(len(self.names)) if among is None else distinct(self.name[among]).tolist()
+        hits = [name for name in names if test(self.names[name][:NAME_LIMIT])]
+        if not hits:
+            return np.zeros(len(self.name), np.bool_)
         passed = np.zeros(len(self.names), np.bool_)
-        passed[[name for name in names if test(self.names[name][:NAME_LIMIT])]] = True
+        passed[hits] = True
         found: Bools = passed[self.name]
         return found if among is None else found & among
 

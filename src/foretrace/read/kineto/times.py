@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base.arrays import Bools, Floats, Ints, distinct
+from foretrace.base.arrays import Bools, Floats, Ints, distinct, is_in
 from foretrace.base.patterns import regex
 from foretrace.base.units import time_text, whole
 from foretrace.read.kineto.joined import GPU_WORK, Joined, is_one_of
@@ -334,10 +334,10 @@ def _lag_of(joined: Joined, times: EventTimes, space: int) -> GpuLag:
     waits = np.array([_waits(name, one_stream) for name in joined.names], np.bool_)
     waiting = calls[waits[joined.name[calls]]]
     # what was launched last must be in the trace: else the wait may have been for what is not
-    issued = calls[np.isin(joined.name[calls], distinct(joined.name[call]))]
+    issued = calls[is_in(joined.name[calls], distinct(joined.name[call]))]
     issued = issued[np.argsort(times.start[issued], kind="stable")]
     last = np.searchsorted(times.start[issued], times.start[waiting], side="right") - 1
-    known = np.isin(np.append(issued, -1)[last], call) & (len(distinct(device)) == 1)
+    known = is_in(np.append(issued, -1)[last], call) & (len(distinct(device)) == 1)
     waiting = waiting[known]
     return gpu_lag(work, times.start[waiting], end[waiting])
 
@@ -347,7 +347,7 @@ def _linked(joined: Joined, calls: Ints, rows: Ints) -> tuple[Ints, Ints]:
     ids = joined.correlation
     given, first, count = np.unique(ids[calls], return_index=True, return_counts=True)
     given, first = given[count == 1], first[count == 1]
-    rows = rows[np.isin(ids[rows], given)]
+    rows = rows[is_in(ids[rows], given)]
     return rows, calls[first[np.searchsorted(given, ids[rows])]]
 
 
