@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from functools import cache, wraps
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from foretrace.base.files import module_names
 from foretrace.base.notices import warn
 
 if TYPE_CHECKING:
@@ -45,10 +45,9 @@ _FIELDS: dict[Any, Any] = {
 
 
 def modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Every public module of `package`, in name order; one named `_...` is shared help."""
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
-        if not info.name.startswith("_"):
-            yield importlib.import_module(f"{package.__name__}.{info.name}")
+    """Every public module of `package`, in order."""
+    for name in module_names(package.__path__):
+        yield importlib.import_module(f"{package.__name__}.{name}")
 
 
 def manual(function: Callable[..., object]) -> list[str]:

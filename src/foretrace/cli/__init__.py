@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pkgutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import click
 
 from foretrace.base.errors import ForetraceError, nearest
+from foretrace.base.files import module_names
 from foretrace.base.version import __version__
 from foretrace.cli._process import drop
 
@@ -49,9 +49,7 @@ class Commands(SuggestingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the modules, in alphabetical order."""
-        return sorted(
-            info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")
-        )
+        return module_names(__path__)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of that name and take its `command`."""

@@ -134,7 +134,9 @@ def _parts(seen: Seen) -> Parts:
         return found
 
     copied = gpu.is_memcpy & seen.host.named(lambda name: "DtoD" in name)[gpu.id]
-    small = (rows(_fusable(seen)) | copied) & ~np.isin(trace.grouped.names, KEPT)[trace.grouped.group]
+    small = (rows(_fusable(seen)) | copied) & ~np.isin(trace.grouped.names, KEPT)[
+        trace.grouped.group
+    ]
     matmuls = rows(np.array([case.role in MATMULS for case in order.cases])[order.case])
     steps = [(span.work, trace.spans.since(span)) for span in trace.spans.steps if len(span.work)]
 

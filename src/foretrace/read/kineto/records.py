@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -240,7 +241,12 @@ ARG_FIELDS = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, str
 EVENT_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
-decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode
+
+
+@cache
+def exact_decoder() -> Callable[[bytes], Sequence[Event]]:
+    """Decodes records with times as written; few files need it."""
+    return msgspec.json.Decoder(list[ExactEvent]).decode
 
 
 def exact_number(text: str) -> Decimal | float:
@@ -385,7 +391,7 @@ def sound_events(listed: bytes, exact: bool) -> Sequence[Event] | None:
         except UnicodeDecodeError:
             return None
     try:
-        decode = decode_exact_events if exact else decode_events
+        decode = exact_decoder() if exact else decode_events
         events: Sequence[Event] = decode(listed)
     except (msgspec.DecodeError, RecursionError):
         return None

@@ -50,10 +50,12 @@ def _kept(wanted: str, captures: str | None = None) -> Overview | None:
     kept = (
         store.load_document(wanted, _program(wanted, captures)) if store.stamp_of(wanted) else None
     )
+    if kept is None:
+        return None
     try:
-        found = msgspec.json.decode(kept or b"", type=Overview)
+        found = msgspec.json.decode(kept, type=Overview)
     except msgspec.DecodeError:
-        return None  # not there, or damaged
+        return None  # damaged
     found.look.trace.path = opening.shown(wanted)
     return found
 
