@@ -16,7 +16,7 @@ from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.serving import serving_lines
-from foretrace.show.overview.trust import trust_lines
+from foretrace.show.overview.trust import MILD, trust_lines
 from foretrace.show.overview.verdict import label
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
@@ -27,9 +27,10 @@ SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host 
 
 def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     """The lines of the first screen above and below its table."""
-    verdict = look.verdict
+    verdict, trust = look.verdict, [*trust_lines(look.trust)]
+    mild = {each.cause for each in look.trust} <= MILD
     return [
-        *trust_lines(look.trust),
+        *([] if mild else trust),
         Line(label(verdict.bound, step, on_cpu=bool(look.cpu)), verdict.text),
         *cpu_lines(look.cpu),
         *serving_lines(look),
@@ -37,6 +38,7 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
         *([Line("THEN", verdict.then)] if verdict.then else []),
         *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
         *memory_lines(look.memory),
+        *(trust if mild else []),
     ]
 
 
