@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import struct
 from decimal import Decimal
 from pathlib import Path
@@ -15,8 +16,11 @@ from msgspec import to_builtins
 
 import foretrace
 from foretrace import TraceError
+from foretrace.base.budget import Limits
 from foretrace.read import read, recordings
+from foretrace.read.folder import searched
 from foretrace.schema.tables import KIND
+from read.test_nsys import made
 
 GPU = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation"}
 
@@ -151,3 +155,15 @@ def test_damage_is_said(tmp_path: Path) -> None:
     (tmp_path / "none.pftrace").write_bytes(msg(1, num(8, 5), num(10, 1)) * 9)
     with pytest.raises(TraceError, match="without events of"):
         read(str(tmp_path / "none.pftrace"))
+
+
+def test_a_folder_lists_it_beside_an_export_of_nsight_systems(tmp_path: Path) -> None:
+    launch = {"name": "mm", "cat": "kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    (tmp_path / "run.pftrace").write_bytes(as_pftrace([launch], 10**18))
+    made(tmp_path / "run.sqlite").close()
+    sqlite3.connect(tmp_path / "notes.sqlite").executescript("create table notes (id INTEGER);")
+    found = searched(str(tmp_path), Limits())
+    assert found is not None
+    assert [Path(path).name for path in found.traces] == ["run.pftrace", "run.sqlite"]
+    refused = {Path(path).name: str(problem) for path, problem in found.files if problem}
+    assert "without CUDA activity" in refused["notes.sqlite"]

@@ -149,7 +149,9 @@ class Tools:
         raise UsageError(f"no file {name!r} in the folders that are served: traces lists them")
 
 
-TRACES = (".json", ".json.gz", ".json.zst", ".sqlite", ".pickle", ".pickle.gz", ".pickle.xz")
+TRACES = tuple(
+    ".json .json.gz .json.zst .sqlite .pftrace .perfetto-trace .pickle .pickle.gz .pickle.xz".split()
+)
 
 
 def _answering(tool: Callable[..., str]) -> Callable[..., str]:

@@ -22,7 +22,10 @@ from foretrace.read.compiler.bundle import NAMED as LOG_NAMED
 from foretrace.read.compiler.bundle import SUFFIX as BUNDLE
 from foretrace.read.unpack import zip_members
 
-NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
+NAMED_LIKE_A_TRACE = (
+    r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
+    r"|\.(?:sqlite|pftrace|perfetto-trace)$"  # Nsight Systems' export; Perfetto's own format
+)
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
 _TRACE = (
     rb'"traceEvents"\s*+:\s*+\[|\A\s*+\[\s*+\{[^{}]{0,400}"ph"\s*+:'

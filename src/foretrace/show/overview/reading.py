@@ -167,7 +167,10 @@ def _in_processes(
         yield found.pop(path)
 
 
-OTHERS = "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
+OTHERS = (
+    "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip, "
+    "*.sqlite, *.pftrace)"
+)
 
 
 def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) -> LookSet:
