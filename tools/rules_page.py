@@ -28,6 +28,9 @@ numbers behind the sentence. `events` holds the ids of the events that prove it.
 gaps that a finding about idle time is about, the longest first and at most 200: start and end on
 the clock of the events table, and the number of the GPU. The report shades them.
 
+`foretrace explain RULE` prints one of these manuals with an example. `--select`, `--ignore` and
+`[tool.foretrace]` in pyproject.toml choose what you hear of: [Steer the rules](steering.md).
+
 """
 TAIL = """
 ## Add a rule

@@ -101,7 +101,7 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
     fields = {
         "": "schema trace ledger totals steps regions kernels ops findings verdict groups modules serving "
         "collectives mfu mbu mfu_gpu mbu_gpu host_times_profiled options cpu roofs step fixes unrecorded"
-        " memory trust",
+        " memory trust ignored",
         "step": "recorded_ns replayed_ns ns low_ns high_ns",
         "fixes": "name order why ns low_ns high_ns after_ns first risk events compiled_ns",
         "verdict": "bound text first then",
@@ -167,6 +167,7 @@ MAKERS = frozenset(
     [
         "bench",
         "docs",
+        "explain",
         "gemms",
         "mcp",
         "name",

@@ -32,12 +32,12 @@ def first_line(problem: Exception | str, longest: int = 160) -> str:
     return first if len(first) <= longest else f"{first[: longest - 1].rstrip()}…"
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+def nearest(name: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
     """`did you mean look?` for a mistyped name, else what to do."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
+    close = get_close_matches(name, known, n=most)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 class ForetraceError(Exception):

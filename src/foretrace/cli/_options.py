@@ -61,6 +61,7 @@ def option(names: str, text: str, to: str | None = None, **how: Any) -> Decorato
     return click.option(*own, *([to] if to else []), help=text, **how)
 
 
+OUT = "Folder of the files; by default traces, or that of [tool.foretrace] in pyproject.toml."
 flag = partial(option, is_flag=True)
 shown = partial(option, show_default=True)  # its help names the default
 
@@ -161,6 +162,61 @@ def on_ray(command: Command) -> Command:
 
     what = "Read a job on a Ray cluster; auto finds the running one."
     return option("--ray ADDRESS", what)(reading_there)
+
+
+isolated = flag("--isolated", "Do not read [tool.foretrace] of pyproject.toml.")
+
+
+def steers(command: Command) -> Command:
+    """`--select`, `--ignore` and `--isolated`; the command takes one `steering`.
+
+    A rule that `--select` names is shown even where the project's file ignores it.
+    """
+
+    @wraps(command)
+    def steered(
+        select: tuple[str, ...], ignore: tuple[str, ...], isolated: bool, **given: Any
+    ) -> Any:
+        from foretrace.analyze.steering import Steering, check_names
+        from foretrace.cli._settings import settings
+
+        wanted, unwanted = _split(select), _split(ignore)
+        project = settings(isolated=isolated)
+        check_names(wanted, "--select")
+        check_names(unwanted, "--ignore")
+        for key in ("select", "ignore"):
+            check_names(getattr(project, key), project.place(key))
+        kept = {name: why for name, why in project.ignore.items() if name not in wanted}
+        chosen = Steering(tuple(wanted or project.select), kept | dict.fromkeys(unwanted, ""))
+        return command(steering=chosen, **given)
+
+    return joined(
+        option("--select RULE,...", "Show these rules and fixes alone.", multiple=True),
+        option("--ignore RULE,...", "Leave out these rules and fixes.", multiple=True),
+        isolated,
+    )(steered)
+
+
+def out_folder(given: str | None) -> Path:
+    """Where a command that records writes."""
+    from foretrace.cli._settings import settings
+
+    return Path(given) if given else settings().folder()
+
+
+def project_traces() -> str:
+    """The folder that the project's file names, for a command that was given none."""
+    from foretrace.cli._settings import settings
+
+    folder = settings().traces
+    if folder is None:
+        where = 'traces = "FOLDER" in [tool.foretrace] of pyproject.toml'
+        raise UsageError(f"give the folder that holds the traces, or set {where}")
+    return str(folder)
+
+
+def _split(given: tuple[str, ...]) -> list[str]:
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
 as_json = flag("--json", "One JSON document on stdout, and nothing else.", to="as_json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +13,13 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.analyze.guess.fail_if import Gate, Outcome
+    from foretrace.cli._settings import Settings
 
 MOST = 26  # one letter each
 _FAIL_IF = (
     'Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, cpu, '
     "wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle; of tries:"
-    " untouched, best, lost. Repeatable."
+    " untouched, best, lost. Repeatable; without it those of [tool.foretrace] in pyproject.toml."
 )
 
 
@@ -33,6 +35,7 @@ _FAIL_IF = (
     type=click.FloatRange(0, 10**9),
 )
 @use.option("--fail-if CONDITION", _FAIL_IF, to="conditions", multiple=True)
+@use.isolated
 @use.flag("--times", "Also every time and count, with the noise.")
 @use.flag("--kernels", "Also every kernel: same, changed, removed, added.")
 @use.flag("--ops", "Also the host ops.")
@@ -48,6 +51,7 @@ def command(
     region: str | None,
     compile_seconds: float | None,
     conditions: tuple[str, ...],
+    isolated: bool,
     top: int,
     reading: use.Reading,
     **parts: bool,
@@ -70,27 +74,28 @@ def command(
     do now.
     """
     from foretrace.analyze.compare import compare, document
-    from foretrace.analyze.guess.fail_if import parse_gate
+    from foretrace.cli._settings import settings
     from foretrace.schema.documents.tries import read_tried
     from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
+    project = settings(isolated=isolated)
+    gates = partial(_gates, conditions, project)
     if any(results := [read_tried(path) for path in (a, b)]):
         if not all(results) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        return _tries(results, form, [parse_gate(text, "tries") for text in conditions])
+        return _tries(results, form, gates("tries"))
     several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
-        gates = [parse_gate(text, "jobs") for text in conditions]
-        return _jobs(a, b, form, gates, reading)
+        return _jobs(a, b, form, gates("jobs"), reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
-    gates = [parse_gate(text) for text in conditions]
+    wanted_gates = gates("traces")
     traces = [reading.trace(path) for path in (a, b, *more)]
     use.warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
-    outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
+    outcomes = [gate.check(each) for each in (found, *found.others) for gate in wanted_gates]
     wanted = [part for part, is_shown in parts.items() if is_shown]
     use.answer(
         form,
@@ -99,6 +104,17 @@ def command(
         lambda _: comparison_markdown(found, top, wanted),
     )
     return 1 if _fails(outcomes, form) or reading.fails(*traces) else 0
+
+
+def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
+    """The conditions of the command line, or without any those of the project's file that are about
+    such a comparison: a file has one list for traces, jobs and tries.
+    """
+    from foretrace.analyze.guess.fail_if import fitting_gates, parse_gate
+
+    if conditions:
+        return [parse_gate(text, of) for text in conditions]
+    return fitting_gates(project.fail_if, of, project.place("fail-if"))
 
 
 def _fails(outcomes: list[Outcome], form: str) -> bool:

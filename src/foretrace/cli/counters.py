@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,7 +54,7 @@ class _Counters(click.Command):
 @use.shown("--steps", "Steps to record.", type=click.IntRange(1), default=3)
 @use.shown("--warmup", "Steps before recording starts.", type=click.IntRange(0), default=3)
 @steps_at
-@use.shown("-o --out", "Folder of the trace and the exports.", to="folder", default="traces")
+@use.option("-o --out", use.OUT, to="folder")
 @use.flag("--all", "A sentence for each kernel, every level, roofs, how it was counted.")
 @use.in_forms
 @use.opens_trace
@@ -145,7 +144,7 @@ def count(
         need_torch()
         from foretrace.record.experiments.counting import CountedScript, count_script
 
-        folder = Path(given.pop("folder"))
+        folder = use.out_folder(given.pop("folder"))
         find, limit = given.pop("steps_at"), given.pop("launches")
         wanted = CountedScript(script, arguments, find=find, limit=limit, **given)
         path, found = count_script(wanted, folder, use.say)

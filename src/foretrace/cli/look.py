@@ -15,6 +15,7 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from foretrace.analyze.steering import Steering
     from foretrace.read.folder import FolderContents
     from foretrace.schema.ledger import LedgerEntry, NoteEntry
     from foretrace.show.overview.page import Overview
@@ -45,6 +46,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @use.flag("--all", "Everything.")
 @use.option("--captures FOLDER", CAPTURES, type=FOLDER)
 @use.shown("--top", "How many kernels and ops to list.", default=20, type=click.IntRange(0))
+@use.steers
 @use.opens_trace
 def command(
     trace: str,
@@ -55,6 +57,7 @@ def command(
     explain: str | None,
     top: int,
     reading: use.Reading,
+    steering: Steering,
     **wanted: bool,
 ) -> int:
     """Show what bounds a step, what to do first, and where the GPU time goes.
@@ -86,11 +89,11 @@ def command(
             raise UsageError(
                 f"{trace} contains {len(inside.traces)} traces; choose one for {option}"
             )
-        document, page, odd = _look_set(trace, inside, reading, whole=any(wanted.values()))
+        whole = any(wanted.values())
+        document, page, odd = _look_set(trace, inside, reading, steering, whole=whole)
     else:
-        document, page, odd = _look(
-            trace, inside, reading, _Wanted(wanted, region, beside, captures, top, explain)
-        )
+        asked = _Wanted(wanted, region, beside, captures, top, explain, steering)
+        document, page, odd = _look(trace, inside, reading, asked)
     use.answer_in_sections(form, document, page)
     if reading.strict and odd:
         use.say(f"--strict: {odd}")
@@ -119,12 +122,13 @@ class _Wanted(NamedTuple):
     captures: str | None
     top: int
     explain: str | None
+    steering: Steering
 
     def page(self, found: Overview) -> list[Section]:
         from foretrace.show.render.look_page import first_screen, sections
 
         if self.explain is not None:
-            from foretrace.show.render.whatif_page import explained
+            from foretrace.show.render.explain_page import explained
 
             return explained(found.look, self.explain)
         every = [name for name in EVERY if name != "modules" or found.look.modules]
@@ -142,7 +146,11 @@ def _look(
 
     with use.lean():
         found = overview_of(
-            trace, cache=reading.cache, limits=reading.limits, captures=wanted.captures
+            trace,
+            cache=reading.cache,
+            limits=reading.limits,
+            captures=wanted.captures,
+            steering=wanted.steering,
         )
     use.warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
@@ -184,11 +192,13 @@ def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section
     return beside_page(region, found, layers)
 
 
-def _look_set(trace: str, inside: FolderContents, reading: use.Reading, *, whole: bool) -> Answer:
+def _look_set(
+    trace: str, inside: FolderContents, reading: use.Reading, steering: Steering, *, whole: bool
+) -> Answer:
     from foretrace.model.opening import shown
     from foretrace.show.overview.reading import look_set
 
-    found = look_set(trace, inside, reading.limits, cache=reading.cache)
+    found = look_set(trace, inside, reading.limits, cache=reading.cache, steering=steering)
 
     def page() -> list[Section]:
         from foretrace.show.render.set_page import first_screen, sections

@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
-    script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
+    script: str,
+    arguments: tuple[str, ...],
+    folder: str | None,
+    no_look: bool,
+    as_json: bool,
+    **given: Any,
 ) -> int:
     """Run SCRIPT with its ARGUMENTS under the profiler, write trace and run record, and show them.
 
@@ -74,7 +79,12 @@ def command(
     # stdout holds one JSON document and nothing else: what the script prints goes to stderr.
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         done = record_script(
-            script, arguments, Path(folder) / name, module=module, options=options, say=_progress
+            script,
+            arguments,
+            use.out_folder(folder) / name,
+            module=module,
+            options=options,
+            say=_progress,
         )
     bundle = next(iter(done.bundles.values()), None)
     _say_notes(done, bundle)

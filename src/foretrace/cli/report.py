@@ -12,6 +12,8 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from foretrace.analyze.steering import Steering
+
 
 @click.command("report", epilog="See: foretrace docs report")
 @click.argument("traces", nargs=-1, required=True, type=use.PATH, metavar="TRACE...")
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 )
 @use.option("--ladder FILE", "A climb to show: the JSON of foretrace ladder --json.")
 @use.option("--tried FILE", "A try to show: the JSON of foretrace try --json.")
+@use.steers
 @use.opens_trace
 @use.on_ray
 def command(
@@ -37,6 +40,7 @@ def command(
     ladder: str | None,
     tried: str | None,
     reading: use.Reading,
+    steering: Steering,
 ) -> int:
     """Write one HTML file about one trace, or about several and what changed between them.
 
@@ -77,6 +81,7 @@ def command(
         guesses=marked_guesses(opened, guess, guesses),
         ladder=climb_document(ladder),
         tried=tried_document(tried),
+        steering=steering,
     )
     click.echo(str(written))
     return 1 if reading.fails(*opened) else 0

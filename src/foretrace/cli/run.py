@@ -67,7 +67,7 @@ recording_options = use.joined(
     use.flag("--modules", "Record the module of each op (with --stacks)."),
     use.flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
     use.flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
-    use.shown("-o --out", "Folder of the files.", to="folder", default="traces"),
+    use.option("-o --out", use.OUT, to="folder"),
     use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
     use.flag("--no-look", "Write the files and stop; this needs torch alone."),
     use.as_json,
@@ -140,7 +140,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         raise UsageError("--why keeps the records of torch.compile: add --compile")
     if sys.stderr.isatty():  # a CPU takes a minute at the sizes of the article
         use.say(f"recording {rung.title}{'' if choice.small else '; --small is quicker'} …")
-    captured = run(rung, choice, folder, **given)
+    captured = run(rung, choice, use.out_folder(folder), **given)
     assert captured.trace is not None
     assert captured.record_file is not None
     record = json.loads(captured.record_file.read_text(encoding="utf-8"))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from foretrace.cli import _options as use
 
+if TYPE_CHECKING:
+    from foretrace.analyze.steering import Steering
+
 
 @click.command("serve", epilog="See: foretrace docs serve")
-@click.argument("path", type=use.PATH)
+@click.argument("path", type=use.PATH, required=False)
 @use.option("--port", "The port; a free one otherwise.", type=click.IntRange(0, 65535), default=0)
 @use.flag("--no-browser", "Print the address instead of opening it.")
+@use.steers
 @use.opens_trace
-def command(path: str, port: int, no_browser: bool, reading: use.Reading) -> int:
+def command(
+    path: str | None, port: int, no_browser: bool, reading: use.Reading, steering: Steering
+) -> int:
     """Show a folder of traces, a large trace or a memory snapshot in this machine's browser only.
+
+    Without PATH the folder that the project's pyproject.toml names (traces).
 
     The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
     served when any trace was repaired, lost records or is odd.
@@ -23,6 +33,7 @@ def command(path: str, port: int, no_browser: bool, reading: use.Reading) -> int
     from foretrace.show.render.terminal import plain
     from foretrace.show.serve.run import prepare, prepare_snapshot
 
+    path = path or use.project_traces()
     cache, limits = reading.cache, reading.limits
     snapshot = use.is_snapshot(path, reading)
     opened = open_all(path, cache=cache, limits=limits) if reading.strict and not snapshot else []
@@ -38,7 +49,9 @@ def command(path: str, port: int, no_browser: bool, reading: use.Reading) -> int
     if snapshot:
         server, sockets, address = prepare_snapshot(path, port=port, limits=limits)
     else:
-        server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
+        server, sockets, address = prepare(
+            path, port=port, limits=limits, cache=cache, steering=steering
+        )
     click.echo(address)
     with use.in_browser(address, wanted=not no_browser), waiting():
         server.run(sockets=sockets)

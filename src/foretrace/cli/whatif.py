@@ -9,6 +9,7 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.analyze.steering import Steering
     from foretrace.show.render.terminal import Section
 
 
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
 @click.argument("fix", nargs=-1)
 @use.in_forms
 @use.flag("--explain", "The manual of each fix: what it looks for, what must hold, what changes.")
+@use.steers
 @use.opens_trace
 def command(
-    trace: str, fix: tuple[str, ...], form: str, explain: bool, reading: use.Reading
+    trace: str,
+    fix: tuple[str, ...],
+    form: str,
+    explain: bool,
+    reading: use.Reading,
+    steering: Steering,
 ) -> int:
     """Replay one typical step with each fix that applies, and rank them by the predicted time.
 
@@ -35,7 +42,7 @@ def command(
 
     opened = reading.trace(trace)
     use.warn_of_loss(opened)
-    found = whatif(opened, fix)
+    found = whatif(opened, fix, steering)
 
     def drawn() -> list[Section]:
         from foretrace.show.render.whatif_page import page

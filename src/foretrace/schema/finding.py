@@ -58,7 +58,7 @@ class Rule(Struct, frozen=True):
     A rule observes. `fixes` are the names of those that act on what it sees: a replay of the step
     decides what they save. A rule without such a fix may bound a saving itself and advise (`fix` of
     its findings): `realised` is the share of its bound to expect, and `first` what must be known
-    before.
+    before. `example` is a recording that ships with foretrace and shows it.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Rule(Struct, frozen=True):
     fixes: tuple[str, ...] = ()
     realised: float = 0.0
     first: str = ""
+    example: str = ""
 
 
 VERDICTS = ("hit", "miss", "unknown", "error")

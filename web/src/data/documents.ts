@@ -372,6 +372,14 @@ export interface IdleTime {
   pieces: Packed;
 }
 
+export interface IgnoredEntry {
+  kind: string;
+  name: string;
+  findings: number;
+  how: string;
+  reason: string;
+}
+
 export interface JobPage {
   head: Section;
   heat: HeatData | null;
@@ -531,6 +539,7 @@ export interface Look {
   unrecorded: UnrecordedWait | null;
   memory: TraceMemory | null;
   trust: TrustEntry[];
+  ignored: IgnoredEntry[];
 }
 
 export interface LookVerdict {

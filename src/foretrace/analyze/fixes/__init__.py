@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, reduce
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ class Predicted(Struct, frozen=True):
     """The step without the profiler, and the fixes that shorten it, the best first.
 
     `rated` are its graphs: as expected, on a faster and on a slower machine. `every` has all fixes
-    that apply, also those that bring little.
+    that apply, also those that bring little. `withheld` are those that the user wants not advised.
     """
 
     step: Step
@@ -61,6 +61,7 @@ class Predicted(Struct, frozen=True):
     fixes: list[FixPrediction]
     rated: list[ReplayGraph]
     every: list[FixPrediction]
+    withheld: tuple[str, ...] = ()
 
     def saved_ns(self, each: FixPrediction) -> float:
         """What a fix saves at best; never less than expected."""
@@ -95,9 +96,14 @@ def fixes() -> tuple[Fix, ...]:
     return tuple(sorted(found, key=lambda fix: fix.name))
 
 
-def predict(step: Step, recorded_ns: float, known_ns: float | None = None) -> Predicted:
+def predict(
+    step: Step,
+    recorded_ns: float,
+    known_ns: float | None = None,
+    advises: Callable[[str], bool] = bool,
+) -> Predicted:
     """The time of the step now, and with each fix. `known_ns` is its time without the profiler,
-    where a run record has it.
+    where a run record has it. `advises` says whether the user wants to hear of a fix: all of them.
     """
     graph = step.graph
     usual, spread = step.usual, HOST
@@ -106,10 +112,14 @@ def predict(step: Step, recorded_ns: float, known_ns: float | None = None) -> Pr
     rated = [usual, *(replay.rated(usual, *parts) for parts in zip(spread, GPU, strict=True))]
     now, low, high = (replay.run(each) for each in rated)
     found = [_predicted(fix.name, each, rated) for fix in fixes() for each in _proposals(fix, step)]
-    kept = [each for each in found if each.ns < (1 - WORTH) * now]
+    worth = [each for each in found if each.ns < (1 - WORTH) * now]
+    withheld = tuple(each.fix for each in worth if not advises(each.fix))
+    found = [each for each in found if each.fix not in withheld]
+    kept = [each for each in worth if each.fix not in withheld]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
     kept = _blocked_first(_cause_first(kept, now), now)
-    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, found)
+    times = recorded_ns, replay.run(graph), now, low, high
+    return Predicted(step, *times, kept, rated, found, withheld)
 
 
 def _cause_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:

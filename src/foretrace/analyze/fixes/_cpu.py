@@ -6,6 +6,7 @@ proposed: most CPUs have no units for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -81,10 +82,10 @@ def elements(call: OpCall) -> int:
     return max((each.elements for each in dense(call)), default=0)
 
 
-def predicted_on_cpu(trace: Trace) -> Predicted | None:
+def predicted_on_cpu(trace: Trace, advises: Callable[[str], bool] = bool) -> Predicted | None:
     """The typical step of a CPU with its fixes; None where a GPU computed, or nothing did."""
     span = cpu_call(trace) if runs_on_cpu(trace) else None
     step = CpuStep(trace, replay.graph_of(trace, span, False)) if span else None
     if step is None or not len(step.computing):
         return None
-    return predict(step, float(step.span.cpu_ns))
+    return predict(step, float(step.span.cpu_ns), advises=advises)

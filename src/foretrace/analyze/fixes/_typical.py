@@ -6,7 +6,7 @@ not give the recorded time back, or where the trace lacks what a replay needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,9 +22,13 @@ MOST_WRONG = 0.1  # how far the replay of a step may be from the recorded time
 CAPTURED = 0.5  # a step that captures a graph for longer is not the step that counts
 
 
-def predicted(trace: Trace, findings: Sequence[Finding] | None = None) -> Predicted | None:
+def predicted(
+    trace: Trace,
+    findings: Sequence[Finding] | None = None,
+    advises: Callable[[str], bool] = bool,
+) -> Predicted | None:
     """The replayed step with its fixes; None where it cannot be replayed. `findings` is what the
-    rules say of the trace, where that is known.
+    rules say of the trace, where that is known; `advises` as in `predict`.
     """
     if not trace.has("gpu") or not trace.gpu.aligned:
         return None
@@ -38,7 +42,8 @@ def predicted(trace: Trace, findings: Sequence[Finding] | None = None) -> Predic
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None
-    found = predict(Step(trace, graph, len(spans), findings), recorded, known)
+    step = Step(trace, graph, len(spans), findings)
+    found = predict(step, recorded, known, advises)
     return found if is_right(found) else None
 
 

@@ -15,6 +15,8 @@ message says when the difference is within the noise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from foretrace.analyze.compare.measure import Change
@@ -91,6 +93,25 @@ def parse_gate(text: str, of: str = "traces") -> Gate:
         raise error.within("--fail-if cannot be parsed") from None
     limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
     return Gate(text, args[first], args["compare"], limit.exact, "ratio" in args)
+
+
+def fitting_gates(texts: Sequence[str], of: str, place: str) -> list[Gate]:
+    """Of a file's conditions those that are about two traces, jobs or tries; one that is about none
+    is refused, with its place.
+    """
+    found = []
+    for text in texts:
+        gates: dict[str, Gate] = {}
+        for kind in _SUBJECTS:
+            with suppress(UsageError):
+                gates[kind] = parse_gate(text, kind)
+        if not gates:
+            every = ", ".join(
+                dict.fromkeys((*TIMES, *COUNTS, *JOB_TIMES, "untouched", "best", LOST))
+            )
+            raise UsageError(f"{place}: cannot parse {text!r}; write QUANTITY > LIMIT, of {every}")
+        found += [gates[of]] if of in gates else []
+    return found
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:

@@ -200,7 +200,13 @@ _FACTS: dict[str, Callable[[Seen, Case], Any]] = {
 
 
 def rule(
-    title: str, needs: str, *, fixes: str = "", realised: float = 0.0, first: str = ""
+    title: str,
+    needs: str,
+    *,
+    fixes: str = "",
+    realised: float = 0.0,
+    first: str = "",
+    example: str = "",
 ) -> Callable[[Callable[[Seen], Found]], Rule]:
     """Declare a function as the rule of its file, which has the file's name."""
 
@@ -212,7 +218,7 @@ def rule(
             return check(Seen(trace, name, title))
 
         wanted = tuple(needs.split()), tuple(fixes.split())
-        return Rule(name, title, checked, *wanted, realised, first)
+        return Rule(name, title, checked, *wanted, realised, first, example)
 
     return declared
 

@@ -29,7 +29,11 @@ ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddb
 MAKERS = frozenset({"aten::copy_", "aten::clone"})
 
 
-@rule("The matrix that addmm copies before it multiplies", "gpu ops")
+@rule(
+    "The matrix that addmm copies before it multiplies",
+    "gpu ops",
+    example="matmul_add_4096_compiled",
+)
 def _check(seen: Seen) -> Found:
     chosen = [rows for rows, path in copies_by_path(seen) if path and path[-1] in ADDING]
     if not chosen:

@@ -37,7 +37,12 @@ BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
 REACH = 5
 
 
-@rule("Attention computed step by step", "gpu ops", fixes="fused_attention")
+@rule(
+    "Attention computed step by step",
+    "gpu ops",
+    fixes="fused_attention",
+    example="attention_inplace_8x16x1024x64_bf16",
+)
 def _check(seen: Seen) -> Found:
     origins = seen.trace.origins
     call = origins.calls(seen.within(origins.op, lambda name: name == FALLBACK))

@@ -31,7 +31,7 @@ ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 
-@rule("A bias added inside a matmul", "gpu ops")
+@rule("A bias added inside a matmul", "gpu ops", example="linear_compiled")
 def _check(seen: Seen) -> Found:
     alone, device = _alone(seen), device_of(seen.trace.about)
     matmuls = [case for case in seen.cases if case.role == "gemm" and case.count]

@@ -35,7 +35,12 @@ VECTOR, MATRIX = "a bias vector", "a whole matrix"
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
 
-@rule("An addition after a matmul, in a kernel of its own", "gpu shapes", realised=0.5)
+@rule(
+    "An addition after a matmul, in a kernel of its own",
+    "gpu shapes",
+    realised=0.5,
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     order, cases = seen.order, seen.cases
     second = seen.following(1, lambda left, right: _kind(left, right) != "")

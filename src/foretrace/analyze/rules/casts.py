@@ -26,7 +26,13 @@ from foretrace.model.order import Case
 FIRST = "which tensors need the wider type"
 
 
-@rule("Kernels that only change the data type", "gpu", realised=0.25, first=FIRST)
+@rule(
+    "Kernels that only change the data type",
+    "gpu",
+    realised=0.25,
+    first=FIRST,
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     pairs: dict[str, list[Case]] = {}
     for case in seen.cases:

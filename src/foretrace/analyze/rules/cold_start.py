@@ -28,7 +28,7 @@ COLD = 1.25
 SLOWEST = 1.1
 
 
-@rule("A first step that is slower than the others", "steps")
+@rule("A first step that is slower than the others", "steps", example="linear_compiled")
 def _check(seen: Seen) -> Found:
     spans = seen.trace.spans
     first, *others = spans.steps

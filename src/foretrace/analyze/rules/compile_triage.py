@@ -67,7 +67,12 @@ class Parts(Struct, frozen=True):
     matmul_ns: float
 
 
-@rule("Whether compiling can help", "gpu ops launches clock steps", fixes="compile cuda_graph")
+@rule(
+    "Whether compiling can help",
+    "gpu ops launches clock steps",
+    fixes="compile cuda_graph",
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     parts = _parts(seen) if _eager(seen) else None
     if parts is None or not parts.busy_ns or not parts.step_ns:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from foretrace.schema.documents.why import NotFused
 
 
-@rule("Kernels of compiled code that stay apart, and why", "ops compiler")
+@rule(
+    "Kernels of compiled code that stay apart, and why", "ops compiler", example="mlp_max_autotune"
+)
 def _check(seen: Seen) -> Found:
     run = seen.trace.compiler_run if seen.trace.compiled else None
     if run is None:

@@ -40,7 +40,7 @@ HALVES = "bf16"  # fused attention takes 16-bit inputs, and both types have one 
 HEADS = 1  # the dimension of the heads in cuDNN's layout
 
 
-@rule("A mask written out in compiled code", "gpu shapes", realised=0.5)
+@rule("A mask written out in compiled code", "gpu shapes", realised=0.5, example="llama_compiled")
 def _check(seen: Seen) -> Found:
     cases = [case for case in seen.cases if case.count]
     generated = [case for case in cases if case.id.family == "inductor_triton"]

@@ -40,7 +40,12 @@ OTHERWISE = ("dropout", "alibi", "local", "softcap")
 RATIO = 1.98
 
 
-@rule("Flash attention 2 on a Hopper card", "gpu shapes", realised=0.5)
+@rule(
+    "Flash attention 2 on a Hopper card",
+    "gpu shapes",
+    realised=0.5,
+    example="attention_flash_8x16x1024x64_bf16",
+)
 def _check(seen: Seen) -> Found:
     device = device_of(seen.trace.about)
     whole = seen.where(_replaceable) if device and device.arch == ARCH else None

@@ -28,7 +28,12 @@ SETTINGS = {
 }
 
 
-@rule("Float32 matmuls that leave the tensor cores idle", "gpu", fixes="tf32")
+@rule(
+    "Float32 matmuls that leave the tensor cores idle",
+    "gpu",
+    fixes="tf32",
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     matmuls = [case for case in seen.cases if case.role in SETTINGS]
     plain = [case for case in matmuls if is_plain(case)]

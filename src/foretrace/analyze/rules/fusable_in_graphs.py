@@ -32,7 +32,12 @@ ROLES = ("pointwise", "reduction", "copy")
 ATEN = "aten_"
 
 
-@rule("Small kernels in a row inside CUDA graphs", "gpu", realised=0.5)
+@rule(
+    "Small kernels in a row inside CUDA graphs",
+    "gpu",
+    realised=0.5,
+    example="llama_decode_cuda_graph_2layers",
+)
 def _check(seen: Seen) -> Found:
     rows, run = _runs(seen)
     if not len(rows):

@@ -56,7 +56,7 @@ SHORTEST_TOLD_NS = 1000
 NONE = np.empty(0, np.int64)
 
 
-@rule("Neighbouring kernels that could be one", "gpu shapes", fixes="compile")
+@rule("Neighbouring kernels that could be one", "gpu shapes", fixes="compile", example="mlp_eager")
 def _check(seen: Seen) -> Found:
     every, alike = chains(seen.trace), dict[bytes, list[Ints]]()
     for mine in every:

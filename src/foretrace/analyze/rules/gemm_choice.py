@@ -28,7 +28,7 @@ from foretrace.model.order import Case
 SMALL_FLOPS = 1_000_000_000
 
 
-@rule("Matmuls of equal size on different kernels", "gpu shapes")
+@rule("Matmuls of equal size on different kernels", "gpu shapes", example="mlp_eager")
 def _check(seen: Seen) -> Found:
     sizes: dict[tuple[Any, Any], list[Case]] = {}
     for case in seen.cases:

@@ -24,7 +24,7 @@ from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 
 
-@rule("Kernels that CUDA graphs launched", "gpu")
+@rule("Kernels that CUDA graphs launched", "gpu", example="llama_decode_cuda_graph_2layers")
 def _check(seen: Seen) -> Found:
     gpu, rows = seen.gpu, graph_rows(seen.trace)
     if not len(rows):

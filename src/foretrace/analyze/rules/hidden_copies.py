@@ -41,7 +41,7 @@ CAUSES = {
 FIXES = "channels_last contiguous grouped_queries"
 
 
-@rule("Copies that an op makes on its own", "gpu ops", fixes=FIXES)
+@rule("Copies that an op makes on its own", "gpu ops", fixes=FIXES, example="llama_train_eager")
 def _check(seen: Seen) -> Found:
     by_cause: dict[str, list[Ints]] = {}
     for mine, path in copies_by_path(seen):

@@ -50,7 +50,12 @@ UNPROVEN = frozenset({"queue", "unknown"})
 NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
 
 
-@rule("Time in which the GPU did nothing", "gpu clock", fixes="data_loader python_time")
+@rule(
+    "Time in which the GPU did nothing",
+    "gpu clock",
+    fixes="data_loader python_time",
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     if nothing := seen.untold():
         yield nothing

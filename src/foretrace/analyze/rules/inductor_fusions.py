@@ -42,7 +42,7 @@ RUN_BY = {
 ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention")
 
 
-@rule("Kernels that TorchInductor generated", "gpu")
+@rule("Kernels that TorchInductor generated", "gpu", example="mlp_compiled")
 def _check(seen: Seen) -> Found:
     whole = seen.where(_is_generated)
     if whole is None:

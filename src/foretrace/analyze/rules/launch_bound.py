@@ -38,7 +38,12 @@ ISSUING_NS = 3_000_000
 MOSTLY = 0.5
 
 
-@rule("Steps that are host-bound", "gpu launches clock", fixes="cuda_graph")
+@rule(
+    "Steps that are host-bound",
+    "gpu launches clock",
+    fixes="cuda_graph",
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     if nothing := seen.untold():
         yield nothing

@@ -30,7 +30,7 @@ from foretrace.base.units import bytes_text, plural, time_text
 LARGE = 65_536
 
 
-@rule("Fills that a library makes beside its own kernel", "gpu ops")
+@rule("Fills that a library makes beside its own kernel", "gpu ops", example="llama_train_eager")
 def _check(seen: Seen) -> Found:
     gpu, host, op = seen.gpu, seen.trace.origins.host, seen.trace.origins.op
     launches = np.zeros(host.count, bool)

@@ -42,7 +42,7 @@ EXPLAINED = ("latency", "comms")
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
 
-@rule("Kernels that keep few warps on each SM", "gpu footprint")
+@rule("Kernels that keep few warps on each SM", "gpu footprint", example="mlp_eager")
 def _check(seen: Seen) -> Found:
     order = seen.order
     whole = max(int(order.length[order.counts].sum()), 1)

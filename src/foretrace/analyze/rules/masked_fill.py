@@ -30,7 +30,12 @@ from foretrace.model.metadata import device_of
 OP = "aten::masked_fill"
 
 
-@rule("masked_fill that copies its input first", "gpu ops", realised=0.5)
+@rule(
+    "masked_fill that copies its input first",
+    "gpu ops",
+    realised=0.5,
+    example="attention_naive_8x16x1024x64_bf16",
+)
 def _check(seen: Seen) -> Found:
     gpu, ops = seen.gpu, _calls(seen)
     calls = seen.trace.origins.calls(ops)

@@ -29,7 +29,7 @@ from foretrace.model.reach import is_view
 NAMED = 8  # the names that fit one line of the detail
 
 
-@rule("Ops that only change shapes and strides", "gpu ops")
+@rule("Ops that only change shapes and strides", "gpu ops", example="llama_train_eager")
 def _check(seen: Seen) -> Found:
     host = seen.host
     views = host.is_op & host.named(is_view) & host.lasting & (seen.trace.work_below == 0)

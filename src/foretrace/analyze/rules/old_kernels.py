@@ -28,7 +28,9 @@ from foretrace.model.order import Case
 ROLES = frozenset({"gemm", "conv", "attention"})
 
 
-@rule("Kernels of an older generation than the card", "gpu")
+@rule(
+    "Kernels of an older generation than the card", "gpu", example="llama_decode_cuda_graph_2layers"
+)
 def _check(seen: Seen) -> Found:
     about = seen.trace.about
     card = generation(about.arch) or 0

@@ -33,7 +33,12 @@ _TOLD = 3  # reasons in the text; the evidence has all
 FIX = "mark the size that changes (torch._dynamo.mark_dynamic)"
 
 
-@rule("Code that torch.compile compiled more than once", "ops", realised=0.9)
+@rule(
+    "Code that torch.compile compiled more than once",
+    "ops",
+    realised=0.9,
+    example="matmul_add_4096_compiled",
+)
 def _check(seen: Seen) -> Found:
     host = seen.host
     known = {name: found for name in host.names if (found := compiled.version(name))}

@@ -23,7 +23,11 @@ from foretrace.base.units import plural, time_text
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 
 
-@rule("Matmuls that were split along K", "gpu")
+@rule(
+    "Matmuls that were split along K",
+    "gpu",
+    example="train_step_compiled_4x512x4x768x12x3072x32000_bf16",
+)
 def _check(seen: Seen) -> Found:
     reducing = [case for case in seen.cases if case.count and case.id.get("op") in REDUCERS]
     split = [case for case in seen.cases if case.id.get("splitk") is True]

@@ -32,7 +32,7 @@ synchronize
 """
 
 
-@rule("Places where the host waits for the GPU", "gpu ops clock", fixes=FIXES)
+@rule("Places where the host waits for the GPU", "gpu ops clock", fixes=FIXES, example="llama")
 def _check(seen: Seen) -> Found:
     host, waits = seen.host, _inside(seen)
     if not len(waits):

@@ -43,7 +43,12 @@ FOREACH = "aten::_foreach_"
 FEW = 4  # kernels: a small model's
 
 
-@rule("Optimizer steps made of many kernels", "gpu ops", fixes="fused_optimizer")
+@rule(
+    "Optimizer steps made of many kernels",
+    "gpu ops",
+    fixes="fused_optimizer",
+    example="llama_train_eager",
+)
 def _check(seen: Seen) -> Found:
     gpu, host = seen.gpu, seen.host
     spans = [span for span in seen.trace.spans.regions if span.name.startswith(STEP)]

@@ -26,7 +26,9 @@ from foretrace.base.units import percent_text, plural, time_text
 from foretrace.names import families
 
 
-@rule("GPU operations without a launch in the trace", "gpu")
+@rule(
+    "GPU operations without a launch in the trace", "gpu", example="llama_decode_cuda_graph_2layers"
+)
 def _check(seen: Seen) -> Found:
     gpu, host = seen.gpu, seen.host
     rows = np.flatnonzero(gpu.launch < 0)

@@ -285,6 +285,18 @@ class FindingEntry(Struct, frozen=True):
     saves_ns: int | None = None
 
 
+class IgnoredEntry(Struct, frozen=True):
+    """A rule whose findings, or a fix whose advice, the user wants not to see (`how`: ignored, or
+    not selected), how many `findings` it has here, and the user's `reason`.
+    """
+
+    kind: str
+    name: str
+    findings: int
+    how: str
+    reason: str = ""
+
+
 class CollectiveRow(Struct, frozen=True):
     """Collectives of one kind, type, message size and group; bandwidths as nccl-tests define them,
     in 10^9 bytes per second, medians and those of the fastest.
@@ -361,7 +373,8 @@ class Look(Displayed, Struct, dict=True):
     without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
     or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
     `fixes` are then empty. `memory` is None where nothing recorded it. `trust` is empty for a sound
-    recording; the most harmful cause comes first.
+    recording; the most harmful cause comes first. `ignored` is what the rules and fixes say
+    beside that, which `--select`, `--ignore` or `[tool.foretrace]` left out.
     """
 
     schema: int
@@ -391,6 +404,7 @@ class Look(Displayed, Struct, dict=True):
     unrecorded: UnrecordedWait | None = None
     memory: TraceMemory | None = None
     trust: list[TrustEntry] = []
+    ignored: list[IgnoredEntry] = []
 
     @property
     def sentences(self) -> list[str]:

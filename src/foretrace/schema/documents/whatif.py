@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.schema.documents.look import SCHEMA, FixEntry, StepTime
+from foretrace.schema.documents.look import SCHEMA, FixEntry, IgnoredEntry, StepTime
 
 
 class WhatIf(Struct, frozen=True):
     """`step` is None where a step cannot be replayed, and `reason` says why.
 
     `chosen` are the fixes that the user named, and `together_ns` is the step with all of them.
-    `manual` explains each fix in the list.
+    `manual` explains each fix in the list. `ignored` is as in `look`.
     """
 
     path: str
@@ -23,6 +23,7 @@ class WhatIf(Struct, frozen=True):
     reason: str = ""
     manual: dict[str, str] = {}
     schema: int = SCHEMA
+    ignored: list[IgnoredEntry] = []
 
 
 DOCUMENT = WhatIf

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.analyze.steering import Steering
 from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
@@ -67,6 +68,7 @@ def report(
     tried: TryDocument | None = None,
     only: str = "",
     most_events: int = MOST_EVENTS,
+    steering: Steering | None = None,
 ) -> str:
     """The report as HTML; it opens at step `step`, or at the typical one."""
     if not 1 <= len(traces) <= MOST_TRACES:
@@ -76,7 +78,7 @@ def report(
     given = [None] * len(traces) if found is None else all_marks(found, traces)
     most = most_events // len(traces)
     drawn = [
-        _drawn(trace, timeline, step, mark, most)
+        _drawn(trace, timeline, step, mark, most, steering)
         for trace, timeline, mark in zip(traces, timelines, given, strict=True)
     ]
     for shown, name in zip(drawn, titles(traces), strict=True):
@@ -99,7 +101,12 @@ def titles(traces: Sequence[Trace]) -> list[str]:
 
 
 def _drawn(
-    trace: Trace, timeline: Timeline, step: int | None, mark: Ints | None, most: int
+    trace: Trace,
+    timeline: Timeline,
+    step: int | None,
+    mark: Ints | None,
+    most: int,
+    steering: Steering | None,
 ) -> TraceFacts:
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
@@ -110,7 +117,7 @@ def _drawn(
     shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
     if mark is not None:
         shown.marks = pack({"mark": mark[timeline.event[rows]]})
-    return facts(trace, plain(os.path.basename(trace.path)), shown)
+    return facts(trace, plain(os.path.basename(trace.path)), shown, steering)
 
 
 def _shown(timeline: Timeline, step: int | None, most: int) -> Ints:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.analyze.steering import Steering
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
@@ -311,9 +312,11 @@ class TraceFacts(Struct):
     fixes: object | None
 
 
-def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
+def facts(
+    trace: Trace, title: str, timeline: Outline, steering: Steering | None = None
+) -> TraceFacts:
     """Everything that a page knows of one trace."""
-    overview = summarize(trace)
+    overview = summarize(trace, steering)
     document = overview.look
     # a report is sent to others: it does not name the folder that it was made in
     document.trace.path = plain(os.path.basename(trace.path))

@@ -17,6 +17,7 @@ from foretrace.schema.documents.look import Look
 from foretrace.show.overview.page import Line, Overview, RegionOverview
 
 if TYPE_CHECKING:
+    from foretrace.analyze.steering import Steering
     from foretrace.model.trace import Trace
 
 MOST_REGIONS = 12  # that an error names
@@ -50,12 +51,15 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
     return RegionOverview(name, Line(label(found.bound, step), found.text), of_region(trace, name))
 
 
-def summarize(trace: Trace) -> Overview:
-    """The document, what each region launches, and the summary in sentences."""
+def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
+    """The document, what each region launches, and the summary in sentences. `steering` says which
+    rules and fixes the user wants to hear of: all of them.
+    """
     from foretrace.analyze.findings import with_savings
     from foretrace.analyze.fixes._cpu import predicted_on_cpu
     from foretrace.analyze.fixes._typical import predicted
     from foretrace.analyze.rules import run_all
+    from foretrace.analyze.steering import Steering
     from foretrace.model.bounds import unprofiled_step_ns
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
@@ -68,14 +72,17 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.trust import trust
     from foretrace.show.overview.verdict import verdict
 
-    seen, step = run_all(trace), measured(trace)
-    future = predicted(trace, seen) if step is not None else None
+    choice, every, step = steering or Steering(), run_all(trace), measured(trace)
+    seen = [each for each in every if choice.keeps(each.rule)]
+    future = predicted(trace, seen, choice.advises) if step is not None else None
     found = document(trace, with_savings(seen, future))
     if step is not None and future is not None:
         step = without_profiler(trace, step, future)
         found.step, found.fixes = time_of(future), entries(future)
     found.cpu = cpu_tree(trace) if step is None else []
-    on_cpu = predicted_on_cpu(trace) if step is None else None
+    on_cpu = predicted_on_cpu(trace, choice.advises) if step is None else None
+    replayed = future or on_cpu
+    found.ignored = choice.withheld(every, replayed.withheld if replayed else ())
     found.verdict = verdict(step, found, on_cpu, unprofiled_step_ns(trace))
     if step is not None:
         found.groups = group_rows(trace, step.spans)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze import fixes
+from foretrace.analyze import fixes, rules
 from foretrace.analyze.fixes import FixPrediction, Predicted
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.fixes.cuda_graph import COMPILED
+from foretrace.analyze.steering import Steering
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
@@ -102,12 +103,16 @@ def then_text(fix: FixEntry) -> str:
     return f"{order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
 
 
-def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
-    """The document of `foretrace whatif`. Raises `UsageError` for a fix that does not apply."""
+def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None) -> WhatIf:
+    """The document of `foretrace whatif`. Raises `UsageError` for a fix that does not apply. A fix
+    that is named is shown, ignored or not.
+    """
     from foretrace.schema.documents.whatif import WhatIf
 
-    per = measured_spans(trace)[0]
-    future = predicted(trace)
+    per, choice = measured_spans(trace)[0], steering or Steering()
+    every = rules.run_all(trace) if choice else None
+    seen = [each for each in every if choice.keeps(each.rule)] if every is not None else None
+    future = predicted(trace, seen, lambda fix: fix in names or choice.advises(fix))
     if future is None:
         reason = "no step of this trace can be replayed: it needs launches, GPU work and one clock"
         if runs_on_cpu(trace):
@@ -125,4 +130,7 @@ def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
         if fix.name in by_name
     }
     step, found = time_of(future), entries(future)
-    return WhatIf(trace.path, per, step, found, list(names), together, manual=manual)
+    ignored = choice.withheld((), future.withheld)
+    return WhatIf(
+        trace.path, per, step, found, list(names), together, manual=manual, ignored=ignored
+    )

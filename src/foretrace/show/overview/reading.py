@@ -7,7 +7,7 @@ second look is instant.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Thread
@@ -15,6 +15,7 @@ from zlib import crc32
 
 import msgspec
 
+from foretrace.analyze.steering import Steering
 from foretrace.base import budget, notices, plugins
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
@@ -34,22 +35,31 @@ from foretrace.show.overview.page import Overview
 
 WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 MB of JSON in that
 MOST = 8  # processes: each holds a whole trace
+Read = Callable[[str], Overview | LeftOut]
+
+
+ALL = Steering()  # nothing is ignored
 
 
 def overview_of(
-    path: str, *, cache: bool = True, limits: Limits | None = None, captures: str | None = None
+    path: str,
+    *,
+    cache: bool = True,
+    limits: Limits | None = None,
+    captures: str | None = None,
+    steering: Steering = ALL,
 ) -> Overview:
     """The overview of one trace; that of an unchanged large trace comes from the cache."""
     bounds = limits or Limits()
     wanted, cache = resolve(path, bounds), cache and opening.is_kept(bounds)
-    kept = _kept(wanted, captures) if cache else None
-    return kept or _made(wanted, bounds, cache, captures)
+    kept = _kept(wanted, steering, captures) if cache else None
+    return kept or _made(wanted, bounds, cache, captures, steering)
 
 
-def _kept(wanted: str, captures: str | None = None) -> Overview | None:
-    kept = (
-        store.load_document(wanted, _program(wanted, captures)) if store.stamp_of(wanted) else None
-    )
+def _kept(wanted: str, steering: Steering, captures: str | None = None) -> Overview | None:
+    if not store.stamp_of(wanted):
+        return None
+    kept = store.load_document(wanted, _program(wanted, captures, steering))
     if kept is None:
         return None
     try:
@@ -60,7 +70,9 @@ def _kept(wanted: str, captures: str | None = None) -> Overview | None:
     return found
 
 
-def _made(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
+def _made(
+    wanted: str, bounds: Limits, cache: bool, captures: str | None, steering: Steering
+) -> Overview:
     with budget.ceiling(opening.shown(wanted), bounds):
         stamp = store.stamp_of(wanted)
         # the overview is kept; the tables are kept when a command opens the trace itself
@@ -73,12 +85,12 @@ def _made(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Ove
         if hashing:
             hashing.start()  # the summary keeps one core busy; the key is ready when it is
         notices.report("applying the rules")
-        found = summarize(trace)
+        found = summarize(trace, steering)
         notices.report()
         if hashing:
             with budget.waiting():  # an entry is written whole
                 hashing.join()
-                program = _program(wanted, captures)
+                program = _program(wanted, captures, steering)
                 store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
         return found
 
@@ -96,12 +108,13 @@ def _import_all() -> None:
     analyses.rules()
 
 
-def _program(wanted: str, captures: str | None) -> str:
+def _program(wanted: str, captures: str | None, steering: Steering = ALL) -> str:
     """The version of the code, the run record, the compiler's records, the captures and the
-    allocator's snapshot of the trace, and the roofs of this machine: a change in one of them makes
-    old overviews stale.
+    allocator's snapshot of the trace, the roofs of this machine, and what the user ignores: a
+    change in one of them makes old overviews stale.
     """
-    beside = content_beside(wanted) + _compiler_records(wanted) + devices.measured_stamp().encode()
+    here = f"{devices.measured_stamp()}{steering}"
+    beside = content_beside(wanted) + _compiler_records(wanted) + here.encode()
     with suppress(OSError):
         if found := snapshot_beside(wanted):
             stat = os.stat(found)
@@ -121,45 +134,46 @@ def _compiler_records(wanted: str) -> bytes:
     return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
 
 
-def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+def overviews(
+    paths: Sequence[str], limits: Limits, cache: bool, steering: Steering = ALL
+) -> Iterator[Overview | LeftOut]:
     """For each path its overview, or why there is none; in the order of `paths`."""
     use = cache and opening.is_kept(limits)
-    kept = {path: found for path in paths if (found := _kept(path))} if use else {}
-    fresh = _read([path for path in paths if path not in kept], limits, cache)
+    kept = {path: found for path in paths if (found := _kept(path, steering))} if use else {}
+    read = partial(one, limits=limits, cache=cache, steering=steering)
+    fresh = _read([path for path in paths if path not in kept], read)
     for path in paths:
         yield kept.pop(path) if path in kept else next(fresh)
 
 
-def _read(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+def _read(paths: Sequence[str], read: Read) -> Iterator[Overview | LeftOut]:
     from foretrace.read.kineto.parallel import cores
 
     workers = min(cores(), MOST, len(paths))
     files = {path.partition("::")[0] for path in paths}
     size = sum(os.path.getsize(file) for file in files if os.path.isfile(file))
     if workers > 1 and size > WORTHWHILE:
-        yield from _in_processes(paths, limits, cache, workers)
+        yield from _in_processes(paths, read, workers)
     else:
-        yield from (one(path, limits, cache) for path in paths)
+        yield from map(read, paths)
 
 
-def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
+def one(path: str, limits: Limits, cache: bool, steering: Steering = ALL) -> Overview | LeftOut:
     """One trace of a set, without what only its own page shows."""
     try:
-        found = overview_of(path, cache=cache, limits=limits)
+        found = overview_of(path, cache=cache, limits=limits, steering=steering)
     except TraceError as problem:
         return opening.refused(path, problem)
     found.sequences = []
     return found
 
 
-def _in_processes(
-    paths: Sequence[str], limits: Limits, cache: bool, workers: int
-) -> Iterator[Overview | LeftOut]:
+def _in_processes(paths: Sequence[str], read: Read, workers: int) -> Iterator[Overview | LeftOut]:
     from foretrace.read.workers import spread
 
     if plugins.installed():
         _import_all()  # says which ones are skipped: here, and not in every process
-    read, found = partial(one, limits=limits, cache=cache), dict[str, Overview | LeftOut]()
+    found = dict[str, Overview | LeftOut]()
     answers = spread(read, paths, workers, opening.ended)
     for path in paths:
         while path not in found:
@@ -173,11 +187,18 @@ OTHERS = (
 )
 
 
-def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) -> LookSet:
+def look_set(
+    path: str,
+    inside: FolderContents,
+    limits: Limits,
+    *,
+    cache: bool,
+    steering: Steering = ALL,
+) -> LookSet:
     """Look at each trace in a folder or zip. Raises `TraceError` when none can be read."""
     left_out = [refused(each, problem) for each, problem in inside.files if problem]
     paths, looks, members = inside.traces, [], []
-    for done, found in enumerate(overviews(paths, limits, cache), start=1):
+    for done, found in enumerate(overviews(paths, limits, cache, steering), start=1):
         notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
             left_out.append(found)

@@ -7,10 +7,12 @@ as the trace wrote them; renderers escape them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from foretrace.analyze.steering import FIX, IGNORED, RULE
+from foretrace.base.errors import first_line
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.schema.documents.look import FixEntry, Look, TraceEntry
+from foretrace.schema.documents.look import FixEntry, IgnoredEntry, Look, TraceEntry
 from foretrace.show.overview.measured_step import HARDLY, MeasuredStep, captured, triage
 from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
@@ -21,6 +23,8 @@ from foretrace.show.overview.verdict import label
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
 ROLES = 4  # that one phrase can name
+NAMED = 4  # rules or fixes that the line of ignored ones names
+REASON = 80  # characters of the user's reason that it shows
 CAPTURES = ("capture_mismatch", "capture_left_out")
 SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
@@ -39,7 +43,33 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
         *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
         *memory_lines(look.memory),
         *(trust if mild else []),
+        *ignored_lines(look.ignored),
     ]
+
+
+def ignored_lines(rows: Sequence[IgnoredEntry]) -> Iterator[Line]:
+    """What the user wants not to hear of, counted, so that nothing is hidden without a word."""
+    mine = [row for row in rows if row.how == IGNORED]
+    if mine:
+        yield Line("IGNORED", _counted(mine, lambda row: row.name + _because(row)))
+    rest = [row for row in rows if row.how != IGNORED]
+    if rest:
+        yield Line("NOT SELECTED", _counted(rest, lambda row: row.name))
+
+
+def _counted(rows: Sequence[IgnoredEntry], words: Callable[[IgnoredEntry], str]) -> str:
+    """`2 findings: sync_stalls (an eval loop), gemm_choice; 1 fix: cuda_graph`."""
+    parts = []
+    for kind, what in ((RULE, ("finding", "findings")), (FIX, ("fix", "fixes"))):
+        mine = [row for row in rows if row.kind == kind]
+        count = sum(row.findings for row in mine) if kind == RULE else len(mine)
+        told = [words(row) for row in mine[:NAMED]] + ["…"] * (len(mine) > NAMED)
+        parts += [f"{plural(count, *what)}: {', '.join(told)}"] if mine else []
+    return "; ".join(parts)
+
+
+def _because(row: IgnoredEntry) -> str:
+    return f" ({first_line(row.reason, REASON)})" if row.reason else ""
 
 
 def _compiling(look: Look) -> str:
@@ -50,6 +80,8 @@ def _compiling(look: Look) -> str:
     if step is None or not answer or answer.startswith(HARDLY):
         return answer
     told = _ways(look.fixes)
+    if not told and any(row.name in _WAYS for row in look.ignored):
+        return ""  # what compiling brings is known, and not wanted
     if not told and "record_shapes" not in look.options:
         return answer
     if not told:
@@ -57,13 +89,15 @@ def _compiling(look: Look) -> str:
     return f"{time_text(step.ns)} to {told}"
 
 
+_WAYS = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
+
+
 def _ways(found: Sequence[FixEntry]) -> str:
     """The step in both modes of torch.compile; the one with CUDA graphs fuses kernels as well."""
-    words = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
-    named = [each for name in words for each in found if each.name == name]
+    named = [each for name in _WAYS for each in found if each.name == name]
     same = len({each.first for each in named}) == 1
     told = [
-        f"about {time_text(each.compiled_ns or each.ns)} with {words[each.name]}"
+        f"about {time_text(each.compiled_ns or each.ns)} with {_WAYS[each.name]}"
         + ("" if same else _without(each))
         for each in named
     ]
@@ -127,7 +161,8 @@ def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
         return
     skipped = sum(row.state == "skipped" for row in look.findings)
     lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
-    yield Line("DO FIRST", f"no known fix shortens this by 3%{lacking}")
+    other = "other " if any(row.kind == FIX for row in look.ignored) else ""
+    yield Line("DO FIRST", f"no {other}known fix shortens this by 3%{lacking}")
 
 
 def _rates(look: Look) -> Iterator[str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.look import FindingEntry, Look, StepRow
+from foretrace.schema.documents.look import FindingEntry, IgnoredEntry, Look, StepRow
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.measured_step import WORTH, saving_text
 from foretrace.show.overview.page import Line, Overview
-from foretrace.show.overview.sentences import device_text
+from foretrace.show.overview.sentences import device_text, ignored_lines
 from foretrace.show.overview.verdict import LABELS
 from foretrace.show.render.look_page import NAME, banner, note_text
 from foretrace.show.render.terminal import (
@@ -58,6 +58,16 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
 
     return fitted(page, len(found.traces), width)
+
+
+def _ignored(found: LookSet) -> Iterator[Line]:
+    """What the user left out, of all traces together."""
+    rows: dict[tuple[str, str], IgnoredEntry] = {}
+    for each in (row for look in found.traces for row in look.ignored):
+        before = rows.get((each.kind, each.name))
+        count = each.findings + (before.findings if before else 0)
+        rows[each.kind, each.name] = structs.replace(each, findings=count)
+    return ignored_lines([*rows.values()])
 
 
 def _name(root: str, look: Look) -> str:
@@ -145,7 +155,8 @@ def _head(root: str, found: LookSet) -> Section:
     counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {_device(look) for look in found.traces}
     device = f" · {devices.pop()}" if len(devices) == 1 else ""
-    labelled = [(line.label, line.text) for line in lines(found)]
+    told = [*lines(found), *_ignored(found)]
+    labelled = [(line.label, line.text) for line in told]
     name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
     return Section(f"{name} · {counts}{device}", labelled=labelled)
 

@@ -1,24 +1,17 @@
-"""What a step would take with each fix, for people; a forecast beside what came; one rule or fix
-explained (`look --explain NAME`).
-"""
+"""What a step would take with each fix, for people; a forecast beside what came."""
 
 from __future__ import annotations
 
-import difflib
 import textwrap
-from typing import Any
 
-from foretrace.analyze import fixes, rules
 from foretrace.analyze.guess.forecast import TEXT, asked
-from foretrace.base import plugins
-from foretrace.base.errors import UsageError
 from foretrace.base.units import DASH, time_text
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
 from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
-from foretrace.schema.documents.look import FindingEntry, FixEntry, Look, StepTime
+from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.schema.documents.whatif import WhatIf
-from foretrace.show.overview.measured_step import saving_text
+from foretrace.show.overview.sentences import ignored_lines
 from foretrace.show.render.terminal import Section, stem
 
 NO_FIX = "no known fix shortens this step by 3%"
@@ -30,8 +23,10 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
         return [Section("", labelled=[("UNKNOWN", found.reason)])]
     now = f"{stem(found.path)}: {_now(found.step, found.per)}"
     head = Section("", labelled=[("NOW", now)])
+    left = [(line.label, line.text) for line in ignored_lines(found.ignored)]
+    ignored = [Section("", labelled=left)] if left else []
     if not found.fixes:
-        return [head, Section("", [NO_FIX])]
+        return [head, Section("", [NO_FIX]), *ignored]
     table = Section(
         "",
         head=["fix", "step", "interval", "faster"],
@@ -45,7 +40,7 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
         if explain
         else []
     )
-    return [head, table, reasons, *_together(found), *manuals]
+    return [head, table, reasons, *_together(found), *ignored, *manuals]
 
 
 def fixes_table(step: StepTime, fixes: list[FixEntry], per: str) -> Section:
@@ -146,40 +141,3 @@ def _said(name: str, marked: MarkedForecast | None) -> tuple[str, str]:
     number, _, unit = low.partition(" ")
     first = number if high.endswith(f" {unit}") else low
     return low if low == high else f"{first} to {high}", marked.verdict
-
-
-def explained(look: Look, name: str) -> list[Section]:
-    """What a rule found or a fix predicts on this trace, and the manual."""
-    every = {each.name: plugins.manual(each.check) for each in rules.rules()}
-    every |= {each.name: plugins.manual(each.find) for each in fixes.fixes()}
-    if name not in every:
-        near = difflib.get_close_matches(name, every, 3)
-        known = f"did you mean {' or '.join(near)}?" if near else "--findings lists the rules"
-        raise UsageError(f"no rule or fix {name!r}; {known}")
-    findings = [_finding(row) for row in look.findings if row.rule == name]
-    predicted = [_fix(look, row) for row in look.fixes if row.name == name]
-    nothing = [] if findings or predicted else [Section("", ["It does not apply to this trace."])]
-    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", every[name])]
-
-
-def _finding(row: FindingEntry) -> Section:
-    saving = [("saves", text)] if (text := saving_text(row)) else []
-    seen = [(key.removesuffix("_ns"), _value(key, value)) for key, value in row.evidence.items()]
-    fix = [("fix", row.fix)] if row.fix else []
-    told = [text for text in (row.title, row.detail) if text]
-    return Section(f"{row.rule}: {row.state}", told, [*fix, *saving, *seen])
-
-
-def _value(key: str, value: Any) -> str:
-    is_time = key.endswith("_ns") and isinstance(value, int | float)
-    return time_text(value) if is_time else str(value)
-
-
-def _fix(look: Look, row: FixEntry) -> Section:
-    now = time_text(look.step.ns) if look.step else ""
-    lines = [("do", row.order), ("seen", row.why)]
-    span = f"{time_text(row.low_ns)} to {time_text(row.high_ns)}"
-    lines.append(("step", f"{now} to about {time_text(row.ns)} ({span})"))
-    lines += [("first", f"remove {row.first}")] if row.first else []
-    lines += [("check", row.risk)] if row.risk else []
-    return Section(row.name, labelled=lines)

@@ -215,7 +215,9 @@ class _Routes:
         return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
-        return _page(report([self._opened(request).trace]), policy("'none'"))
+        return _page(
+            report([self._opened(request).trace], steering=self.library.steering), policy("'none'")
+        )
 
     def compare(self, request: Request) -> Response:
         found = self._together(self._several(request, "traces"))

@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from foretrace.analyze.steering import Steering
 from foretrace.base import budget, notices
 from foretrace.base.arrays import distinct
 from foretrace.base.budget import Limits
@@ -113,13 +114,16 @@ EVERY_S = 0.2  # often enough to be seen to move
 Say = Callable[[str], None]
 
 
-def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
+def prepared(
+    entry: Entry, limits: Limits, cache: bool, steering: Steering | None = None
+) -> tuple[PreparedTrace, Trace]:
     """What the viewer keeps of a trace, and the trace."""
     trace = opening.open(entry.path, cache=cache, limits=limits)
     notices.report("laying out the timeline")
     timeline = Timeline(trace)
     notices.report("applying the rules")
-    shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
+    outline = timeline.outline(timeline.typical_step)
+    shown = facts(trace, entry.label, outline, steering)
     answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
     kept = seen(msgspec.json.encode(answer, enc_hook=str).decode()).encode()
     shorts = {row.name: row.short for row in shown.decoded}
@@ -127,19 +131,23 @@ def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, 
     return PreparedTrace(timeline, trace.host.names, shorts, calls, kept), trace
 
 
-def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
+def _without_trace(
+    entry: Entry, limits: Limits, cache: bool, steering: Steering | None
+) -> PreparedTrace:
     with budget.ceiling(entry.path, limits):
-        return prepared(entry, limits, cache)[0]
+        return prepared(entry, limits, cache, steering)[0]
 
 
-def read(entry: Entry, limits: Limits, cache: bool, say: Say) -> tuple[PreparedTrace, Trace | None]:
+def read(
+    entry: Entry, limits: Limits, cache: bool, say: Say, steering: Steering | None = None
+) -> tuple[PreparedTrace, Trace | None]:
     """What the viewer keeps, and the trace itself where it is small enough to keep."""
     if entry.bytes <= LARGE_BYTES:
-        return prepared(entry, limits, cache)
+        return prepared(entry, limits, cache, steering)
     spawn = multiprocessing.get_context("spawn")
     receiver, sender = spawn.Pipe(duplex=False)
     with receiver, ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(sender,)) as pool:
-        reading = pool.submit(_without_trace, entry, limits, cache)
+        reading = pool.submit(_without_trace, entry, limits, cache, steering)
         try:
             with suppress(EOFError, OSError):  # the process has ended: its result says how
                 while not reading.done():
@@ -182,8 +190,15 @@ class Together(Struct, frozen=True):
 class Library:
     """The traces of a catalog; each is opened at the first request for it."""
 
-    def __init__(self, entries: list[Entry], limits: Limits, cache: bool) -> None:
+    def __init__(
+        self,
+        entries: list[Entry],
+        limits: Limits,
+        cache: bool,
+        steering: Steering | None = None,
+    ) -> None:
         self.entries, self.limits, self.cache = entries, limits, cache
+        self.steering = steering
         self._lock = threading.Lock()
         self._readers = threading.Semaphore(MOST_READ)
         self._open: OrderedDict[int, OpenTrace] = OrderedDict()
@@ -221,7 +236,7 @@ class Library:
 
         try:
             with self._readers:
-                found = read(entry, self.limits, self.cache, say)
+                found = read(entry, self.limits, self.cache, say, self.steering)
             opened = OpenTrace(*found, lambda: self._again(entry))
         except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
             known = isinstance(problem, ForetraceError)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from foretrace.analyze.steering import Steering
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.show.serve.library import Entry, Library, catalog
@@ -34,7 +35,12 @@ def packages() -> Iterator[None]:
 
 
 def prepare(
-    root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
+    root: str,
+    *,
+    port: int = 0,
+    limits: Limits | None = None,
+    cache: bool = True,
+    steering: Steering | None = None,
 ) -> Running:
     """The server of traces, the sockets it will listen on, and its address."""
     with packages():
@@ -42,7 +48,7 @@ def prepare(
 
     bounds = limits or Limits()
     found = catalog(root, bounds)
-    library = Library(found.entries, bounds, cache)
+    library = Library(found.entries, bounds, cache, steering)
     return start(lambda token: application(library, found, token), port)
 
 
