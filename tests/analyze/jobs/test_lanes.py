@@ -118,5 +118,7 @@ def test_without_clocks_a_collective_has_no_wait(
 
 
 def test_the_ranks_that_tell_most() -> None:
-    assert default_ranks(job_document(64, slow=17)) == {0, 1, 2, 17}
+    chosen = default_ranks(job_document(64, slow=17))
+    assert 17 in chosen, "the rank that the others wait for"
+    assert len(chosen) == 2, "beside the median rank"
     assert default_ranks(job_document(2, slow=None)) == {0, 1}

@@ -47,6 +47,11 @@ def test_a_thousand_ranks_can_be_read_and_walked(browser: Browser, tmp_path: Pat
         browser.run(key, name)
     assert f"on rank {column * held + 1} (" in browser.run(status)
     browser.run(key, "Escape")
+    drawn = browser.run(
+        "const canvas = document.querySelector('.minimap canvas'); return [...canvas.getContext('2d')"
+        ".getImageData(0, 0, canvas.width, canvas.height).data].some((byte) => byte > 0)"
+    )
+    assert drawn, "the minimap shows what the ranks do"
     browser.find("input[value=wait]").click()
     assert "Median 2.00 ms, largest 2.00 ms" in browser.run(status)
     least = browser.run("return heat.cell(Math.floor(617 / heat.per), 4).least")
@@ -65,3 +70,30 @@ def test_a_thousand_ranks_can_be_read_and_walked(browser: Browser, tmp_path: Pat
     browser.settle()
     assert browser.console() == []
     assert browser.requests() == [target.as_uri()]
+
+
+def test_who_makes_others_wait_is_the_darkest_column(browser: Browser, tmp_path: Path) -> None:
+    document = job_document(32, 6, slow=17, hosts=4)
+    cells = [replace(cell, delays_ns=2 * MS if cell.rank == 17 else 0) for cell in document.cells]
+    target = tmp_path / "job.html"
+    target.write_text(job_html(replace(document, cells=cells), job_lanes()), encoding="utf-8")
+    browser.driver.set_window_size(1440, 900)
+    browser.open(target.as_uri())
+    browser.settle()
+    assert browser.run("return document.querySelector('.heat input:checked').value") == "delays"
+    dark = browser.run("""
+        const {columnCount, canvas, cellWidth, cellHeight} = heat, pen = canvas.getContext('2d');
+        const light = (column) => {
+            const x = heat.left(column) + cellWidth / 2, y = heat.top(2) + cellHeight / 2;
+            return pen.getImageData(x, y, 1, 1).data.slice(0, 3).reduce((sum, byte) => sum + byte, 0);
+        };
+        const all = Array.from({length: columnCount}, (_, column) => light(column));
+        return all.indexOf(Math.min(...all));
+    """)
+    assert dark == 17
+    table = "document.querySelector('.tables .grid')"
+    assert not browser.run(f"return {table}.classList.contains('stacked')"), "a real table"
+    first = browser.run(f"return {table}.querySelector('tbody td').textContent")
+    assert first == "17 (node-2)", "rank and host name the row"
+    sticky = f"return getComputedStyle({table}.querySelector('tbody td')).position"
+    assert browser.run(sticky) == "sticky"

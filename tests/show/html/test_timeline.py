@@ -138,3 +138,19 @@ def test_a_step_that_crosses_the_models_call_has_a_row_of_its_own(tmp_path: Path
     shown = np.arange(host.count)
     found = {host.names[host.name[event]]: depth for event, depth in enumerate(depths(host, shown))}
     assert [found[name] for name in ("ProfilerStep#1", "aten::linear", "aten::mm")] == [0, 1, 2]
+
+
+def test_a_serving_trace_opens_at_a_batch_of_its_verdict(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for at, length in enumerate((3_000, 5_000, 4_000)):
+        start = 20_000 * at
+        builder.region("execute_context_0(0)_generation_32(32)", start, 1_000)
+        builder.op("aten::mm", start + 10, 500).launch(start + 100, 10)
+        builder.kernel("mm", start + 200, length)
+    (tmp_path / "t.json").write_bytes(builder.bytes())
+    trace = foretrace.open(tmp_path / "t.json", cache=False)
+    timeline = Timeline(trace)
+    assert (len(timeline.steps), timeline.typical_step) == (3, 2)
+    start, last = timeline.steps[2].start, timeline.steps[2].last
+    begin, end = trace.spans.window(trace.served.spans[2])
+    assert (start, last) == (begin - timeline.origin_ns, end - timeline.origin_ns)

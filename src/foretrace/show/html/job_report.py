@@ -6,6 +6,8 @@ rank, with arrows from the last arrival of each collective.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -20,7 +22,7 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.show.render.job_page import PARTS, sections
-from foretrace.show.render.terminal import plain
+from foretrace.show.render.terminal import Section, plain
 
 MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
 # the rows of a rank, from above: what overlaps in one of these takes more rows
@@ -140,7 +142,8 @@ def _label(lanes: JobLanes, rank: int) -> str:
 
 
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
-MEASURES = {  # by the times that it shows
+MEASURES = {  # by the times that it shows; the first that is known opens
+    "delays_ns": ("delays", "makes others wait", "Time that the others wait for a rank."),
     "wall_ns": ("time", "time", "The time of each step."),
     "wait_ns": ("wait", "wait", "Time in collectives until the last rank came."),
     "exposed_ns": ("exposed", "exposed", "Communication without compute under it."),
@@ -185,8 +188,18 @@ def job_html(
     """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    data = JobPage(safe(top), _heat(document), drawn, [safe(each) for each in rest], guesses)
+    tables = [safe(_named_first(each)) for each in rest]
+    data = JobPage(safe(top), _heat(document), drawn, tables, guesses)
     return page(plain(top.title), data, main="job")
+
+
+def _named_first(section: Section) -> Section:
+    """Rank and host in one column, which names the row wherever the others have no room."""
+    if tuple(section.head[:2]) != ("rank", "host"):
+        return section
+    rows = [[f"{rank} ({host})" if host else rank, *more] for rank, host, *more in section.rows]
+    left = {0, *(at - 1 for at in section.left if at > 1)}
+    return replace(section, head=["rank", *section.head[2:]], rows=rows, left=sorted(left))
 
 
 def _heat(document: JobDocument) -> HeatData | None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
+from foretrace.model.bounds import measured_spans, shortened
 from foretrace.model.flame import is_library_frame
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import IntervalUnion, Ints, split_by, union_length
@@ -202,8 +203,9 @@ class Timeline:
         self._fill(trace, event[by_row], lane[by_row], row[by_row], config)
         self.groups, self.group = _groups(trace, self.columns)
         self.end_ns = int((self.start + self.length).max(initial=0))
-        self.steps = [self.extent(trace, span) for span in trace.spans.steps]
-        times = [span.cpu_ns for span in trace.spans.steps]
+        steps = [self.extent(trace, span) for span in trace.spans.steps]
+        self.steps = steps or self._batches(trace)
+        times = [step.end - step.start for step in self.steps]
         by_time = sorted(range(len(times)), key=lambda at: times[at])
         # The step of median host time: the first ones often pay for something else.
         self.typical_step = by_time[len(times) // 2] if times else None
@@ -245,6 +247,17 @@ class Timeline:
         work, origin = span.work[shown], self.origin_ns
         last = max(span.end_ns, int(trace.gpu.end[work].max(initial=span.end_ns)))
         return StepExtent(span.name, span.start_ns - origin, span.end_ns - origin, last - origin)
+
+    def _batches(self, trace: Trace) -> list[StepExtent]:
+        """Without steps: the batches of a serving engine that the verdict is about."""
+        per, spans = measured_spans(trace)
+        if not per.endswith(" batch"):
+            return []
+        found = []
+        for span in spans:
+            start, end = (at - self.origin_ns for at in trace.spans.window(span))
+            found.append(StepExtent(shortened(plain(span.name)), start, end, end))
+        return found
 
     def outline(self, step: int | None) -> Outline:
         """Everything but the events."""

@@ -141,7 +141,7 @@ async function draw(scene: Scene, canvas: HTMLCanvasElement, all: Range, wide: n
 
 // Without a GPU the threads are shown, at most so many.
 function hostLanes({ lanes }: TraceFacts): number[] {
-  if (lanes.some((lane) => lane.gpu)) return [];
+  if (lanes.some((lane) => lane.gpu && lane.gpu_number !== null)) return []; // ranks of a job have no GPU of their own
   return lanes.map((_, at) => at).slice(0, MOST_LANES);
 }
 
