@@ -36,7 +36,8 @@ SOURCES = HERE.parents[2] / "src/foretrace/kernels"
 
 def digest() -> str:
     """Of all that a compiled kernel depends on: its source, its variants, this file and Triton."""
-    texts = [path.read_bytes() for path in (*sorted(SOURCES.rglob("*.py")), HERE)]
+    variants = (SOURCES / "activations.py", SOURCES / "tune.py", HERE)
+    texts = [path.read_bytes() for path in (*sorted((SOURCES / "device").glob("*.py")), *variants)]
     return hashlib.sha256(b"\0".join([*texts, version("triton").encode()])).hexdigest()
 
 
