@@ -17,7 +17,6 @@ import click
 
 from foretrace.base.errors import ForetraceError, nearest
 from foretrace.base.files import module_names
-from foretrace.base.version import __version__
 from foretrace.cli._process import drop
 
 INTERNAL_ERROR = 70
@@ -75,8 +74,23 @@ def described_as(command: str) -> tuple[str, str]:
     return group, summary.removesuffix(".")
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from foretrace.cli._version import version_lines
+
+        click.echo("\n".join(version_lines()))
+        ctx.exit()
+
+
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="foretrace %(version)s", help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, and those of Python, torch and the card.",
+)
 def foretrace() -> None:
     """Guess first, then look: read, check and compare PyTorch profiler traces."""
 
