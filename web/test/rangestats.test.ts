@@ -66,7 +66,7 @@ function counted(events: Events, idle: Columns, { from, to }: Range): RangeStats
     const own = parts.get(number) ?? { number, ns: 0, count: 0 };
     parts.set(number, { number, ns: own.ns + ns, count: own.count + count });
   };
-  const group = (at: number) => events.facts.groupNumber(events.case[at], events.kindNumber[at]);
+  const group = (at: number) => events.groupNumber(at);
   const gpus = [0, 1].filter((gpu) =>
     [...events.event.keys()].some((at) => events.isGpuWork(at) && LANES[events.lane[at]].gpu_number === gpu),
   );

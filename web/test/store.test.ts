@@ -11,6 +11,7 @@ const FULL: State = {
   pinned: ["0/gpu0/stream7", "1/gpu0/stream 7&x"],
   open: ["0/thread 3"],
   align: "ProfilerStep#3",
+  basis: "recording" as const,
   pair: 2,
   marks: [5, 17],
 };

@@ -169,13 +169,14 @@ _OPTIMIZER, _UNKNOWN = 3, 4
 class Stacked(Struct, frozen=True):
     """Rows in stacks: the number of each row's stack, its time and its pass (a place in `RAN`).
 
-    `frames` gives the stack of a row, outermost first.
+    `frames` gives the stack of a row, outermost first; `event` is the event of each.
     """
 
     number: Ints
     ns: Ints
     ran: Ints
     frames: Callable[[int], tuple[Frame, ...]]
+    event: Ints
 
 
 class FlameViews:
@@ -230,7 +231,7 @@ class FlameViews:
             return (*around, *(inside or [("op", NO_OP)]), kernel_frame(self.trace, row))
 
         number = numbered(stacks.stack, number)
-        return Stacked(number, gpu.length, self.gpu_ran, frames)
+        return Stacked(number, gpu.length, self.gpu_ran, frames, gpu.id)
 
     def _gpu_by_op(self) -> Stacked:
         gpu, op = self.trace.gpu, self.trace.origins.op
@@ -241,7 +242,7 @@ class FlameViews:
             above = self._chain(self.ops, int(op[row])) or (("op", NO_OP),)
             return (*above, kernel_frame(self.trace, row))
 
-        return Stacked(number, gpu.length, self.gpu_ran, frames)
+        return Stacked(number, gpu.length, self.gpu_ran, frames, gpu.id)
 
     @cached_property
     def ops(self) -> Paths:
@@ -273,6 +274,7 @@ class FlameViews:
             self._self_ns(self.ops, events),
             self._host_ran[mine],
             lambda row: self._chain(self.ops, int(events[row])),
+            events,
         )
 
     def _host_by_module(self) -> Stacked:
@@ -283,7 +285,7 @@ class FlameViews:
             return (*scopes.frames(row, self.host_outside(row)), *ops(row))
 
         number = numbered(scopes.number, number, self._host_ran == _OPTIMIZER)
-        return Stacked(number, self.host_ns, self._host_ran, frames)
+        return Stacked(number, self.host_ns, self._host_ran, frames, events)
 
     @property
     def host_owners(self) -> Owners:

@@ -22,7 +22,7 @@ LAUNCHES = regex(
 )
 _LAUNCHES_GRAPH = regex(r"(?:cuda|cu|hip)GraphLaunch\w*")
 # They return only when the GPU has caught up: synchronize calls and synchronous copies.
-_WAITS = regex(
+WAITS = regex(
     r"(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
     r"|(?:cuda|hip)Memcpy(?:2D|3D|ToSymbol|FromSymbol|WithStream|Peer|DtoH|HtoD|DtoD)?(?:_v\d+)?"
     r"|cuMemcpy(?:DtoH|HtoD|DtoD|2D|3D|Peer)?(?:_v\d+)?"
@@ -139,7 +139,7 @@ class Host:
     @cached_property
     def is_wait(self) -> Bools:
         """Calls that wait for the GPU."""
-        return self.named(_WAITS.fullmatch, self.is_call)
+        return self.named(WAITS.fullmatch, self.is_call)
 
     @cached_property
     def captures(self) -> IntervalUnion:

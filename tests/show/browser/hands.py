@@ -81,6 +81,20 @@ class Hands:
             self._mouse("mouseMoved", between, button="left", buttons=1)
         self._mouse("mouseReleased", end, button="left", clickCount=1)
 
+    def swipe(self, start: Point, end: Point) -> None:
+        """One finger from a point to another, in ten stages."""
+        self.acted = True
+        stages = [
+            tuple(a + (b - a) * at / 10 for a, b in zip(start, end, strict=True))
+            for at in range(11)
+        ]
+        kinds = ["touchStart", *["touchMove"] * 10, "touchEnd"]
+        for kind, point in zip(kinds, [*stages, None], strict=True):
+            points = [] if point is None else [{"x": point[0], "y": point[1]}]
+            self.driver.execute_cdp_cmd(
+                "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
+            )
+
     def wheel(self, point: Point, down: float) -> None:
         """Turn the wheel at a point; a move first, for what scrolled last takes the next turn too."""
         self.move(point)

@@ -62,7 +62,7 @@ class Page:
         self.run(
             "for (const each of document.querySelectorAll('details[open], dialog[open]')) "
             "each.open = false; "
-            "for (const each of document.querySelectorAll('.scroller, .panel')) each.scrollTop = 0; "
+            "for (const each of document.querySelectorAll('.scroller, .panel .inside, .insights .list')) each.scrollTop = 0; "
             "scrollTo(0, 0)"
         )
         self.settle()
@@ -206,4 +206,5 @@ def _initial() -> dict[str, Any]:
         "open": [],
         "marks": [],
         "align": "",
+        "basis": "step",
     }

@@ -16,7 +16,15 @@ from foretrace.model.flame import is_library_frame
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.timeline import Bands, Timeline, depths, edges, frame_sorts, partition
+from foretrace.show.html.timeline import (
+    Bands,
+    Timeline,
+    call_group,
+    depths,
+    edges,
+    frame_sorts,
+    partition,
+)
 from opened_traces import opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
@@ -154,3 +162,13 @@ def test_a_serving_trace_opens_at_a_batch_of_its_verdict(tmp_path: Path) -> None
     start, last = timeline.steps[2].start, timeline.steps[2].last
     begin, end = trace.spans.window(trace.served.spans[2])
     assert (start, last) == (begin - timeline.origin_ns, end - timeline.origin_ns)
+
+
+def test_launches_waits_and_copies_are_groups_of_their_own() -> None:
+    calls = ("cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpyAsync", "cudaMalloc")
+    wanted = ["launch_call", "wait_call", "copy_call", "other_call"]
+    assert [call_group(name) for name in calls] == wanted
+    timeline = Timeline(opened(traces()["llama_train_eager"]))
+    found = {timeline.groups[number] for number in np.unique(timeline.group).tolist()}
+    assert {*wanted, "cpu_op", "gemm"} <= found
+    assert "cuda_runtime" not in found

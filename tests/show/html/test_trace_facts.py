@@ -38,7 +38,7 @@ def test_every_finding_has_a_place_of_its_own(eager: tuple[foretrace.Trace, Outl
             for start, end, gpu in place.shades
         ]
         assert ranges == finding.ranges
-        assert [event for event, _, _ in place.events] == finding.events
+        assert [event for event, *_ in place.events] == finding.events
         assert (place.frame is None) == (not finding.events and not finding.ranges)
 
 

@@ -21,12 +21,12 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
-from foretrace.show.overview.predictions import first_text, without_profiler
+from foretrace.show.overview.predictions import code_in, first_text, without_profiler
 from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
-from opened_traces import opened
+from opened_traces import opened, overview
 
 PATH = folder("h200") / "ladder" / "mlp_eager_64x128x768x3072_bf16.json.gz"
 
@@ -125,3 +125,40 @@ def test_a_time_that_the_verdict_does_not_give_is_explained(ns: float, now: str)
     step = StepTime(35_200_000, 35_000_000, ns, ns, ns)
     fix = FixEntry("compile", "torch.compile(model)", "why", 16e6, 15e6, 25e6)
     assert now in first_text(step, fix)
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        ("torch.compile(model)", "model = torch.compile(model)"),
+        (
+            "CUDA graph (torch.cuda.make_graphed_callables)",
+            "model = torch.cuda.make_graphed_callables(model, (x,))",
+        ),
+        (
+            "add with a matmul: F.one_hot(index, n).to(x.dtype).T @ x",
+            "F.one_hot(index, n).to(x.dtype).T @ x",
+        ),
+        ("write into a preallocated cache: cache[:, :, t] = k", "cache[:, :, t] = k"),
+        ("use memory_format=torch.channels_last for x", "memory_format=torch.channels_last"),
+        ("remove torch.cuda.empty_cache() from the step", ""),
+        ("pad 50257 to 50304, a multiple of 64", ""),
+    ],
+)
+def test_an_order_has_the_code_to_copy(order: str, code: str) -> None:
+    assert code_in(order) == code
+
+
+@pytest.mark.parametrize("name", ["llama_train_eager", "mlp_compiled"])
+def test_a_step_consists_of_roles_and_causes(name: str) -> None:
+    document = overview(recordings.traces()[name]).look
+    made = document.composition
+    assert made is not None
+    assert made.per == "per step"
+    busy = [part for part in made.parts if part.kind == "busy"]
+    idle = [part for part in made.parts if part.kind == "idle"]
+    groups = sum(row.time_ns for row in document.groups)
+    assert sum(part.ns for part in busy) == pytest.approx(groups, abs=len(document.groups))
+    assert sum(part.ns for part in busy + idle) == pytest.approx(made.wall_ns)
+    assert {part.name for part in busy} >= {"gemm", "pointwise"}
+    assert idle[0].name == "launch"

@@ -10,8 +10,10 @@ export class Colours {
   panel = "";
   accent = "";
   warn = "";
-  onFill = "";
+  note = "";
+  annotation = "";
   private groups = new Map<string, string>();
+  private inks = new Map<string, string>();
   private stops: number[][] = [];
 
   constructor() {
@@ -26,8 +28,10 @@ export class Colours {
     this.panel = this.value("--panel");
     this.accent = this.value("--accent");
     this.warn = this.value("--warn");
-    this.onFill = this.value("--on-fill");
+    this.note = this.value("--note");
+    this.annotation = this.value("--annotation");
     this.groups = new Map();
+    this.inks = new Map();
     this.stops = ["--heat-low", "--heat-middle", "--heat-high"].map((name) =>
       (this.value(name).match(/[0-9a-f]{2}/g) ?? []).map((part) => parseInt(part, 16)),
     );
@@ -54,6 +58,22 @@ export class Colours {
     return this.stops[half].map((value, at) => Math.round(value + (this.stops[half + 1][at] - value) * part));
   }
 
+  // What can be read on a colour: that of the two inks which differs more.
+  ink(fill: string): string {
+    const known = this.inks.get(fill);
+    if (known !== undefined) return known;
+    const light = luminance(fill);
+    const contrast = (ink: string) => (Math.max(luminance(ink), light) + 0.05) / (Math.min(luminance(ink), light) + 0.05);
+    const found = contrast(DARK) > contrast(LIGHT) ? DARK : LIGHT;
+    this.inks.set(fill, found);
+    return found;
+  }
+
+  // GPU idle time: the colour of its cause, which is also hatched in a direction of its own.
+  idle(cause: string): string {
+    return this.group(`idle-${cause}`);
+  }
+
   group(name: string): string {
     let found = this.groups.get(name);
     if (found === undefined) {
@@ -62,6 +82,33 @@ export class Colours {
     }
     return found;
   }
+}
+
+const DARK = "#10151c";
+const LIGHT = "#ffffff";
+
+// As WCAG defines it, of `#rrggbb`.
+export function luminance(colour: string): number {
+  const parts = (colour.match(/[0-9a-f]{2}/gi) ?? []).map((part) => parseInt(part, 16) / 255);
+  const [red, green, blue] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * (red ?? 0) + 0.7152 * (green ?? 0) + 0.0722 * (blue ?? 0);
+}
+
+// The direction of the lines of each cause, in degrees: it can be told without colours.
+export const HATCHED: Record<string, number> = {
+  launch: 45,
+  host: 135,
+  sync: 90,
+  copy: 0,
+  queue: 65,
+  profiler: 115,
+  capture: 25,
+  unknown: 155,
+};
+
+// Lines as the background of an element.
+export function hatch(cause: string, colour: string): string {
+  return `repeating-linear-gradient(${HATCHED[cause] ?? 45}deg, ${colour} 0 2px, transparent 2px 5px)`;
 }
 
 // Light and dark: the system setting, until the user chooses otherwise. Paper is always light.

@@ -3,6 +3,8 @@
 // The union of the intervals is kept as disjoint pieces with the busy time before each (prefix sums). The busy time between two
 // moments is then a difference of two look-ups, so that a frame costs one look-up per pixel however many events there are.
 
+import type { Range } from "../data/source";
+
 export class Busy {
   readonly count: number;
   readonly total: number;
@@ -119,6 +121,14 @@ export class Bands {
   between(from: number, to: number, group?: number): number {
     return (group === undefined ? this.all : this.busy.get(group))?.between(from, to) ?? 0;
   }
+}
+
+// Busy ns of each pixel by group; nothing where there are no bands.
+export function pixels(bands: Bands | undefined, { from, to, width }: Range & { width: number }): Map<number, Float64Array> {
+  const found = bands?.bands(from, to, width) ?? new Map<number, Float64Array>();
+  const pixel = (to - from) / width;
+  for (const shares of found.values()) for (let at = 0; at < width; at++) shares[at] *= pixel;
+  return found;
 }
 
 function busyOf(wanted: number, count: number, { start, end, group }: Intervals): Busy {

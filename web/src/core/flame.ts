@@ -23,13 +23,14 @@ export class Boxes {
   readonly all: Box[]; // a part comes after what it is in
   readonly passes: string[];
 
-  constructor(columns: Columns, flame: Pick<Flame, "names" | "kinds" | "passes">) {
+  // `before` the name of a pass is that of the columns: of the recording, or per step.
+  constructor(columns: Columns, flame: Pick<Flame, "names" | "kinds" | "passes">, before = "") {
     this.passes = flame.passes;
     this.root = { number: -1, name: "all", kind: "all", depth: 0, above: null, parts: [], own: flame.passes.map(() => 0), count: 1 };
     this.all = [];
     for (let number = 0; number < columns.above.length; number++) {
       const above = columns.above[number] < 0 ? this.root : this.all[columns.above[number]];
-      const own = flame.passes.map((pass) => columns[pass][number]);
+      const own = flame.passes.map((pass) => columns[before + pass][number]);
       const name = flame.names[columns.name[number]],
         kind = flame.kinds[columns.kind[number]];
       const box: Box = { number, name, kind, depth: above.depth + 1, above, parts: [], own, count: columns.count?.[number] ?? 1 };
@@ -166,13 +167,24 @@ export function isPath(filter: string): boolean {
   return filter.startsWith("> ");
 }
 
-const loaded = new WeakMap<FlameTree, Promise<Boxes>>();
+// A filter that names groups of GPU work, as the terminal does: `= RMSNorm`, `= loss | SwiGLU`. See `answers.py`.
+export function groupsIn(filter: string): string[] | null {
+  return filter.startsWith("= ") ? filter.slice(2).split(" | ") : null;
+}
 
-export function boxesOf(flame: Flame, tree: FlameTree): Promise<Boxes> {
-  let found = loaded.get(tree);
+// Whether a filter stands for some work, and is no text to look for.
+export function namesWork(filter: string): boolean {
+  return isPath(filter) || groupsIn(filter) !== null;
+}
+
+const loaded = { "": new WeakMap<FlameTree, Promise<Boxes>>(), "step ": new WeakMap<FlameTree, Promise<Boxes>>() };
+
+export function boxesOf(flame: Flame, tree: FlameTree, perStep = false): Promise<Boxes> {
+  const before = perStep && flame.steps ? "step " : "";
+  let found = loaded[before].get(tree);
   if (!found) {
-    found = unpack(tree.boxes).then((columns) => new Boxes(columns, flame));
-    loaded.set(tree, found);
+    found = unpack(tree.boxes).then((columns) => new Boxes(columns, flame, before));
+    loaded[before].set(tree, found);
   }
   return found;
 }
@@ -234,8 +246,10 @@ export function chosenCases(trace: Pick<Shown, "entry">, filter: string): Promis
 }
 
 async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string, column: string): Promise<Set<number> | null> {
-  if (!isPath(filter)) return null;
+  if (!namesWork(filter)) return null;
   const work = await workOf(flame);
+  const groups = new Set(groupsIn(filter)?.map((name) => flame.groups.indexOf(name)) ?? []);
+  if (groups.size) return new Set(work[column].filter((_, at) => groups.has(work.group[at])));
   for (const tree of flame.trees.filter(({ time }) => time === "gpu")) {
     const boxes = await boxesOf(flame, tree),
       found = boxes.findAll(filter);

@@ -57,7 +57,7 @@ class Gpu {
     this.end = Float64Array.from(work, (at) => events.start[at] + events.length[at]);
     this.reach = this.end.slice();
     for (let at = 1; at < this.reach.length; at++) this.reach[at] = Math.max(this.reach[at], this.reach[at - 1]);
-    this.group = Int32Array.from(work, (at) => events.facts.groupNumber(events.case[at], events.kindNumber[at]));
+    this.group = Int32Array.from(work, (at) => events.groupNumber(at));
     this.kernel = Int32Array.from(work, (at) => events.case[at]);
     this.busy = new Busy(this.start, this.end);
     this.shared = new Shared(this.start, this.end);

@@ -41,6 +41,10 @@ export class ReportSource implements DataSource {
     return (await this.ranges).of(range);
   }
 
+  async gpuWork(): Promise<Events> {
+    return this.events;
+  }
+
   async search(text: string): Promise<Found> {
     return this.finder.search(text);
   }

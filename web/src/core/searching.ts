@@ -3,7 +3,7 @@
 import type { Events } from "../data/events";
 import type { Found, Range } from "../data/source";
 import { type Context, type Shown, shared } from "./context";
-import { isPath } from "./flame";
+import { namesWork } from "./flame";
 import type { Selection, State } from "./store";
 
 // An event is drawn at least so wide (a share of the view); a narrower one is zoomed to.
@@ -78,7 +78,7 @@ export function matches(
   { search, filter }: Pick<State, "search" | "filter">,
   work: ReadonlySet<number> | null = null,
 ): Matches | null {
-  const texts = isPath(filter) ? [search] : [search, filter];
+  const texts = namesWork(filter) ? [search] : [search, filter];
   const wanted = texts.map((text) => text.trim().toLowerCase()).filter((text) => text);
   const tests: Matches[] = wanted.map((text) => {
     const names = facts.namesWith(text);

@@ -81,6 +81,10 @@ export class ServedSource implements DataSource {
     return (await this.loadWork()).ranges.of(range);
   }
 
+  async gpuWork(): Promise<Events> {
+    return (await this.loadWork()).events;
+  }
+
   async search(text: string): Promise<Found> {
     const answer = await this.ask<SearchResult>(`search?q=${encodeURIComponent(text)}`);
     return { count: answer.count, names: new Map(answer.names), events: await unpack(answer.events) };

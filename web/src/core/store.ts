@@ -35,6 +35,7 @@ export interface State {
   marks: readonly number[]; // times that M marked
   align: string; // what traces are aligned by: a step or region by name; empty: the typical step
   pair: number; // of `compared.pairs`: the two traces whose changes are listed
+  basis: "step" | "recording"; // what times are of, everywhere; a trace without steps has only its recording
 }
 
 export const INITIAL: State = {
@@ -48,6 +49,7 @@ export const INITIAL: State = {
   marks: [],
   align: "",
   pair: 0,
+  basis: "step",
 };
 
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
@@ -113,6 +115,7 @@ export function toAddress(state: State): string {
   for (const key of state.open) parts.append("open", key);
   if (state.align) parts.set("align", state.align);
   if (state.pair) parts.set("pair", String(state.pair));
+  if (state.basis !== INITIAL.basis) parts.set("basis", state.basis);
   for (const time of state.marks) parts.append("mark", String(Math.round(time)));
   return parts.toString();
 }
@@ -134,6 +137,7 @@ export function fromAddress(address: string): State {
       .map(Number),
     align: text("align"),
     pair: /^\d{1,3}$/.test(text("pair")) ? Number(text("pair")) : INITIAL.pair,
+    basis: text("basis") === "recording" ? "recording" : INITIAL.basis,
   };
 }
 

@@ -4,7 +4,7 @@
 import type { Columns } from "../data/columns";
 import type { Events, Stretch } from "../data/events";
 import type { Range, RowTile, Strip, Tile } from "../data/source";
-import { Bands } from "./busy";
+import { Bands, pixels } from "./busy";
 
 const BLOCK = 64; // events whose longest is known, so that many short ones are passed over at once
 
@@ -44,13 +44,6 @@ function apart(start: Float64Array, end: Float64Array, group: Int16Array): Bands
   return new Bands({ start: begins, end, group });
 }
 
-function busyTimes(bands: Bands, { from, to }: Range, width: number): Map<number, Float64Array> {
-  const found = bands.bands(from, to, width);
-  const pixel = (to - from) / width;
-  for (const shares of found.values()) for (let at = 0; at < width; at++) shares[at] *= pixel;
-  return found;
-}
-
 class Row {
   private made: Bands | undefined;
   private readonly longest: Float64Array; // of each block
@@ -74,12 +67,12 @@ class Row {
 
   private prepare(): Bands {
     const { from, to } = this.stretch;
-    const { facts, start, length, case: kernel, kindNumber } = this.events;
+    const { facts, start, length, case: kernel, kindNumber, nameNumber } = this.events;
     const end = new Float64Array(to - from);
     const group = new Int16Array(to - from);
     for (let at = from; at < to; at++) {
       end[at - from] = start[at] + length[at];
-      group[at - from] = facts.groupNumber(kernel[at], kindNumber[at]);
+      group[at - from] = facts.groupNumber(kernel[at], kindNumber[at], nameNumber[at]);
     }
     return apart(start.slice(from, to), end, group);
   }
@@ -120,7 +113,7 @@ class Gpu {
     }
     work.sort((a, b) => events.start[a] - events.start[b]);
     const end = Float64Array.from(work, (at) => events.start[at] + events.length[at]);
-    const group = Int16Array.from(work, (at) => events.facts.groupNumber(events.case[at], events.kindNumber[at]));
+    const group = Int16Array.from(work, (at) => events.groupNumber(at));
     return apart(
       Float64Array.from(work, (at) => events.start[at]),
       end,
@@ -145,7 +138,7 @@ class LazyRow implements RowTile {
   }
 
   get bands(): Map<number, Float64Array> {
-    this.held.bands ??= busyTimes(this.source.bands, this.range, this.width);
+    this.held.bands ??= pixels(this.source.bands, { ...this.range, width: this.width });
     return this.held.bands;
   }
 
@@ -169,7 +162,7 @@ class LazyStrip implements Strip {
   }
 
   get bands(): Map<number, Float64Array> {
-    this.held ??= busyTimes(this.source.bands, this.range, this.width);
+    this.held ??= pixels(this.source.bands, { ...this.range, width: this.width });
     return this.held;
   }
 }

@@ -6,6 +6,15 @@ export interface Anchor {
   ends: number[];
 }
 
+export interface Answers {
+  word: string;
+  text: string;
+  first: string;
+  then: string;
+  cards: FixCard[];
+  bases: Basis[];
+}
+
 export interface AskedStep {
   number: number;
   of: number;
@@ -32,6 +41,12 @@ export interface BandwidthPoint {
   read_gbps: number | null;
   write_gbps: number | null;
   copy_gbps: number | null;
+}
+
+export interface Basis {
+  per: string;
+  composition: Composition;
+  rows: WhereRow[];
 }
 
 export interface CacheUse {
@@ -80,6 +95,7 @@ export interface CaseRow {
   roofs: RoofShare[];
   modules: string[];
   steps: [number, number][];
+  step_ns: number | null;
 }
 
 export interface ChangeEntry {
@@ -217,6 +233,13 @@ export interface ComparedUnit {
   repeats: number;
 }
 
+export interface Composition {
+  per: string;
+  wall_ns: number;
+  parts: TimePart[];
+  recorded_ns: number | null;
+}
+
 export interface CpuOpRow {
   name: string;
   depth: number;
@@ -271,6 +294,22 @@ export interface FindingEntry {
   saves_ns: number | null;
 }
 
+export interface FixCard {
+  key: string;
+  order: string;
+  why: string;
+  code: string;
+  label: string;
+  needs: string;
+  risk: string;
+  ns: number | null;
+  low_ns: number | null;
+  high_ns: number | null;
+  after_ns: number | null;
+  at_most_ns: number | null;
+  events: number[];
+}
+
 export interface FixEntry {
   name: string;
   order: string;
@@ -283,6 +322,7 @@ export interface FixEntry {
   risk: string;
   events: number[];
   compiled_ns: number | null;
+  code: string;
 }
 
 export interface Flame {
@@ -290,6 +330,8 @@ export interface Flame {
   trees: FlameTree[];
   work: Packed;
   has_modules: boolean;
+  groups: string[];
+  steps: number;
   kinds: string[];
   passes: string[];
 }
@@ -540,6 +582,7 @@ export interface Look {
   memory: TraceMemory | null;
   trust: TrustEntry[];
   ignored: IgnoredEntry[];
+  composition: Composition | null;
 }
 
 export interface LookVerdict {
@@ -773,7 +816,7 @@ export interface Place {
   key: string;
   frame: [number, number] | null;
   shades: [number, number, number][];
-  events: [number, number, number][];
+  events: [number, number, number, number][];
 }
 
 export interface RegionRow {
@@ -892,6 +935,15 @@ export interface StepExtent {
   last: number;
 }
 
+export interface StepOp {
+  name: string;
+  count: number;
+  self_cpu_ns: number;
+  total_cpu_ns: number;
+  kernels: number | null;
+  gpu_ns: number | null;
+}
+
 export interface StepRow {
   name: string;
   index: number | null;
@@ -918,6 +970,12 @@ export interface StepTime {
 export interface TimePair {
   a: number;
   b: number;
+}
+
+export interface TimePart {
+  kind: string;
+  name: string;
+  ns: number;
 }
 
 export interface Totals {
@@ -963,6 +1021,11 @@ export interface TraceFacts {
   worth_ns: number;
   notes: string;
   fixes: Section | null;
+  answers: Answers;
+  fix_places: Place[];
+  call_groups: Record<number, string>;
+  step_ops: StepOp[];
+  groups: GroupRow[];
 }
 
 export interface TraceMemory {
@@ -1025,6 +1088,15 @@ export interface UnrecordedWait {
   op: string;
   ns: number;
   event: number;
+}
+
+export interface WhereRow {
+  name: string;
+  ns: number;
+  share: number;
+  count: number;
+  limited_by: string;
+  filter: string;
 }
 
 export interface WorkEntry {

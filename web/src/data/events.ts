@@ -21,7 +21,7 @@ const ANNOTATIONS = ["user_annotation", "gpu_user_annotation"];
 
 // What the timeline and the panel read of a trace.
 type Known = "title" | "names" | "kinds" | "kernels" | "origins" | "decoded" | "shapes" | "timeline" | "launch_names" | "code_lines";
-export type KnownTrace = Pick<Entry, Known> & { look: Look | null; idle: IdleTime | null };
+export type KnownTrace = Pick<Entry, Known> & Partial<Pick<Entry, "call_groups">> & { look: Look | null; idle: IdleTime | null };
 
 // A run of rows of the columns: one row of one lane.
 export interface Stretch {
@@ -58,6 +58,7 @@ export class TraceFacts {
   marks: string[] = [];
   private readonly ofCase: number[]; // the group of each kernel by case, and of each kind
   private readonly ofKind: number[];
+  private readonly ofCall: Map<number, number>; // by name
 
   constructor(
     entry: KnownTrace,
@@ -69,6 +70,7 @@ export class TraceFacts {
     this.groups = entry.timeline.groups;
     this.ofCase = this.kernels.map(({ role }) => this.groups.indexOf(role));
     this.ofKind = this.kinds.map((kind) => this.groups.indexOf(GPU_WORK.includes(kind) ? "copy" : kind));
+    this.ofCall = new Map(Object.entries(entry.call_groups ?? {}).map(([name, group]) => [Number(name), this.groups.indexOf(group)]));
     this.decoded = new Map(entry.decoded.map((row) => [row.name, row]));
     this.shapes = new Map(entry.shapes.map((row) => [row.number, row]));
     this.origins = entry.origins;
@@ -80,9 +82,10 @@ export class TraceFacts {
     this.annotationKinds = new Set(ANNOTATIONS.map((kind) => this.kinds.indexOf(kind)));
   }
 
-  // The number of an event's group: the role of a kernel, copies, or the kind of a host event.
-  groupNumber(kernel: number, kind: number): number {
-    return kernel >= 0 && this.kinds[kind] === "kernel" ? this.ofCase[kernel] : this.ofKind[kind];
+  // The number of an event's group: the role of a kernel, copies, what a call does, or the kind of a host event.
+  groupNumber(kernel: number, kind: number, name: number): number {
+    if (kernel >= 0 && this.kinds[kind] === "kernel") return this.ofCase[kernel];
+    return this.callKinds.has(kind) ? (this.ofCall.get(name) ?? this.ofKind[kind]) : this.ofKind[kind];
   }
 
   // The names that contain a text: as written, or as decoded. Literal, so that no search can hang the page.
@@ -206,7 +209,11 @@ export class Events {
   // What decides the colour: a kernel's role, or the kind of a host event.
   group(at: number): string {
     if (this.isGpuWork(at)) return this.kernel(at)?.role ?? "copy";
-    return this.kind(at);
+    return this.facts.groups[this.facts.groupNumber(-1, this.kindNumber[at], this.nameNumber[at])] ?? this.kind(at);
+  }
+
+  groupNumber(at: number): number {
+    return this.facts.groupNumber(this.case[at], this.kindNumber[at], this.nameNumber[at]);
   }
 
   // What the name of GPU work says; an op may bear the name of its kernel, and is still no kernel.

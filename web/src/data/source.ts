@@ -3,6 +3,7 @@
 // places in `TraceFacts.kernels`, those of events the ids of the trace.
 
 import type { Columns } from "./columns";
+import type { Events } from "./events";
 
 export interface Range {
   from: number;
@@ -67,5 +68,7 @@ export interface DataSource {
   // The event that a step in this direction leads to; from nothing: the first after `time`. Null where there is none.
   neighbour(event: number | null, way: Way, time: number): Promise<number | null>;
   rangeStats(range: Range): Promise<RangeStats>;
+  // All GPU work, among other events.
+  gpuWork(): Promise<Events>;
   search(text: string): Promise<Found>;
 }

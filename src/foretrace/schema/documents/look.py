@@ -70,7 +70,7 @@ class FixEntry(Struct, frozen=True):
     `order` is what to do and `why` what was seen. `first` says what must go before this can be
     done; such a fix is never the first advice. `risk` is what the user must check. `after_ns` is
     the time of a step with the first fix and this one, `compiled_ns` that of a CUDA graph of fused
-    kernels (`mode="reduce-overhead"`), where both apply.
+    kernels (`mode="reduce-overhead"`), where both apply. `code` is what to write; "" if unknown.
     """
 
     name: str
@@ -84,6 +84,30 @@ class FixEntry(Struct, frozen=True):
     risk: str = ""
     events: tuple[int, ...] = ()
     compiled_ns: float | None = None
+    code: str = ""
+
+
+class TimePart(Struct, frozen=True):
+    """A part of a step: GPU work of one role (`busy`), GPU idle time of one cause (`idle`), or time
+    of a CPU (`cpu`).
+    """
+
+    kind: str
+    name: str
+    ns: float
+
+
+class Composition(Struct, frozen=True):
+    """What a step consists of, or a call or the recording (`per`): `parts` add up to `wall_ns`.
+
+    `recorded_ns` is the time with the profiler where `wall_ns` is predicted without it; idle time
+    then has the shares of its causes in the recording.
+    """
+
+    per: str
+    wall_ns: float
+    parts: list[TimePart]
+    recorded_ns: float | None = None
 
 
 class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
@@ -374,7 +398,8 @@ class Look(Displayed, Struct, dict=True):
     or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
     `fixes` are then empty. `memory` is None where nothing recorded it. `trust` is empty for a sound
     recording; the most harmful cause comes first. `ignored` is what the rules and fixes say
-    beside that, which `--select`, `--ignore` or `[tool.foretrace]` left out.
+    beside that, which `--select`, `--ignore` or `[tool.foretrace]` left out. `composition` is None
+    where neither a GPU nor a CPU has a time.
     """
 
     schema: int
@@ -405,6 +430,7 @@ class Look(Displayed, Struct, dict=True):
     memory: TraceMemory | None = None
     trust: list[TrustEntry] = []
     ignored: list[IgnoredEntry] = []
+    composition: Composition | None = None
 
     @property
     def sentences(self) -> list[str]:

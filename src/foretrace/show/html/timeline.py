@@ -9,6 +9,7 @@ by lane, row and start, so that a row is one slice of every column.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -20,7 +21,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
 from foretrace.model.bounds import measured_spans, shortened
 from foretrace.model.flame import is_library_frame
-from foretrace.model.host import HOST_KINDS, Host
+from foretrace.model.host import CALL_KINDS, COPIES, HOST_KINDS, LAUNCHES, WAITS, Host
 from foretrace.model.intervals import IntervalUnion, Ints, split_by, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -315,17 +316,43 @@ def _modules(trace: Trace) -> Ints:
     return np.where(name < len(trace.host.names), name, -1)
 
 
+# What a call of the runtime or driver does, by its name; a synchronous copy waits.
+CALL_GROUPS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("launch_call", LAUNCHES), ("wait_call", WAITS), ("copy_call", COPIES),
+)  # fmt: skip
+OTHER_CALL = "other_call"
+
+
+def call_group(name: str) -> str:
+    """Whether a call launches, waits or copies."""
+    return next((group for group, words in CALL_GROUPS if words.fullmatch(name)), OTHER_CALL)
+
+
+def call_groups(host: Host) -> dict[int, str]:
+    """The group of every name that a call bears, by its number."""
+    numbers = distinct(host.name[host.is_call]).tolist()
+    return {number: call_group(host.names[number]) for number in numbers}
+
+
 def _groups(trace: Trace, columns: Mapping[str, Ints]) -> tuple[list[str], Ints]:
-    """Groups by name, and the number of each event's: its role, `copy`, or its kind."""
+    """Groups by name, and the number of each event's: its role, `copy`, its kind, or for a call
+    what it does.
+    """
     roles = trace.kernel_cases["role"].to_list()
     copies = np.isin(columns["kind"], [KIND["gpu_memcpy"], KIND["gpu_memset"]])
     kinds = (*HOST_KINDS, "gpu_user_annotation", *OTHER_KINDS)
-    names = list(dict.fromkeys([*sorted({"copy", *roles}), *kinds]))
+    calls = (*(name for name, _ in CALL_GROUPS), OTHER_CALL)
+    names = list(dict.fromkeys([*sorted({"copy", *roles}), *kinds, *calls]))
     number = {name: at for at, name in enumerate(names)}
     of_kind = np.array([number.get(kind, number["copy"]) for kind in KINDS], np.int32)
     of_case = np.array([*(number[role] for role in roles), -1], np.int32)
     case = np.where(copies, -1, columns["case"])
-    return names, np.where(case >= 0, of_case[case], of_kind[columns["kind"]])
+    group = np.where(case >= 0, of_case[case], of_kind[columns["kind"]])
+    of_name = np.full(len(trace.host.names), -1, np.int32)
+    for name, text in call_groups(trace.host).items():
+        of_name[name] = number[text]
+    called = np.isin(columns["kind"], [KIND[kind] for kind in CALL_KINDS])
+    return names, np.where(called, of_name[columns["name"]], group)
 
 
 def free_rows(start: Ints, end: Ints) -> Ints:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.analyze.rules import rules
 from foretrace.analyze.steering import Steering
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
@@ -26,13 +27,15 @@ from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
 from foretrace.schema.device import Device
-from foretrace.schema.documents.look import FindingEntry, Look
+from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
 from foretrace.schema.tables import KINDS
+from foretrace.show.html.answers import FIX, Answers, answers
 from foretrace.show.html.page import safe
-from foretrace.show.html.timeline import Outline
+from foretrace.show.html.timeline import Outline, call_groups
 from foretrace.show.html.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
 from foretrace.show.overview import summarize
-from foretrace.show.overview.groups import case_modules
+from foretrace.show.overview.groups import case_modules, group_rows
+from foretrace.show.overview.look_document import op_rows
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.terminal import plain
@@ -46,6 +49,7 @@ class CaseRow(Struct, frozen=True):
 
     `roofs` has the share of every roof, `precision` the name of the peak that counts ("" where it
     is unknown), `steps` the launches and their time in each step, in order; empty for many steps.
+    `per_step` and `step_ns` are means over all steps.
     """
 
     count: int
@@ -74,6 +78,7 @@ class CaseRow(Struct, frozen=True):
     roofs: list[RoofShare]
     modules: list[str]
     steps: list[tuple[int, int]]
+    step_ns: float | None = None
 
 
 _SAME = CaseRow.__struct_fields__[: CaseRow.__struct_fields__.index("name")]
@@ -83,11 +88,21 @@ def case_rows(trace: Trace) -> list[CaseRow]:
     """One row per case; an event's `case` is a place in this list."""
     number = {name: at for at, name in enumerate(trace.host.names)}
     cases = trace.kernel_cases.iter_rows(named=True)
-    columns = zip(cases, case_modules(trace), _case_steps(trace), strict=True)
+    times = _step_times(trace)
+    columns = zip(cases, case_modules(trace), _case_steps(trace), times, strict=True)
     device = device_of(trace.about)
     return [
-        _case_row(trace, device, case, number, modules, steps) for case, modules, steps in columns
+        _case_row(trace, device, case, number, modules, steps, ns)
+        for case, modules, steps, ns in columns
     ]
+
+
+def _step_times(trace: Trace) -> list[float | None]:
+    """For every case, its time per step; None where there are no steps."""
+    size, steps, order = trace.kernel_cases.height, len(trace.spans.steps), trace.order
+    own = order.step >= 0
+    time = np.bincount(order.case[own], order.length[own], size) / max(steps, 1)
+    return time.tolist() if steps else [None] * size
 
 
 def _case_row(
@@ -97,6 +112,7 @@ def _case_row(
     number: dict[str, int],
     modules: list[str],
     steps: list[tuple[int, int]],
+    step_ns: float | None,
 ) -> CaseRow:
     op, kernel = case["op"], families.decode(case["name"])
     count = len(trace.spans.steps)
@@ -115,6 +131,7 @@ def _case_row(
         roofs=roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
         modules=modules,
         steps=steps,
+        step_ns=step_ns if case["timed"] else None,
     )
 
 
@@ -214,14 +231,15 @@ class Place(Struct, frozen=True):
     """One finding on the timeline; times are ns from the first event.
 
     `key` names it in an address: its rule, with a number behind it where a rule found more than one
-    thing. `shades` are gaps (start, end, GPU), `events` what to frame (event, start, end), `frame`
-    the stretch that shows them: those of one step, where there are steps.
+    thing. `shades` are gaps (start, end, GPU), `events` what to frame (event, start, end, and the
+    number of its name), `frame` the stretch that shows them: those of one step, where there are
+    steps.
     """
 
     key: str
     frame: Stretch | None
     shades: list[tuple[int, int, int]]
-    events: list[tuple[int, int, int]]
+    events: list[tuple[int, int, int, int]]
 
 
 def places(trace: Trace, findings: Sequence[FindingEntry], outline: Outline) -> list[Place]:
@@ -240,9 +258,11 @@ def _place(trace: Trace, key: str, finding: FindingEntry, outline: Outline) -> P
     shades = [(start - origin, end - origin, gpu) for start, end, gpu in finding.ranges]
     rows = np.array([event for event in finding.events if event < host.count], np.int64)
     rows = rows[host.lasting[rows]]
-    columns = rows, host.start[rows] - origin, host.end[rows] - origin
+    columns = rows, host.start[rows] - origin, host.end[rows] - origin, host.name[rows]
     events = list(zip(*(column.tolist() for column in columns), strict=True))
-    shown = [(start, end) for start, end, _ in shades] or [(start, end) for _, start, end in events]
+    shown = [(start, end) for start, end, _ in shades] or [
+        (start, end) for _, start, end, _ in events
+    ]
     return Place(key, _frame(shown, outline) if shown else None, shades, events)
 
 
@@ -280,14 +300,42 @@ class OperandRow(Struct, frozen=True):
     concrete: str | None
 
 
+class StepOp(Struct, frozen=True):
+    """All calls of one host op in the steps, per step."""
+
+    name: str
+    count: float
+    self_cpu_ns: float
+    total_cpu_ns: float
+    kernels: float | None
+    gpu_ns: float | None
+
+
+def step_ops(trace: Trace) -> list[StepOp]:
+    """Host ops per step; none where there are no steps."""
+    steps = len(trace.spans.steps)
+    if not steps:
+        return []
+    inside = trace.spans.step_of_events() >= 0
+    return [
+        StepOp(
+            *(row.name, row.count / steps, row.self_cpu_ns / steps, row.total_cpu_ns / steps),
+            kernels=None if row.kernels is None else row.kernels / steps,
+            gpu_ns=None if row.gpu_ns is None else row.gpu_ns / steps,
+        )
+        for row in op_rows(trace, inside)
+    ]
+
+
 class TraceFacts(Struct):
     """Everything that a page knows of one trace.
 
     `story` is the first screen of `look`, line by line, and `notes` what stands below it. `fixes`
     has the step before and after each fix, where a step could be replayed. `places` are those of
     the findings, in their order; one that saves less than `worth_ns` is small. `launch_names`
-    are the names of calls that launch kernels or graphs, `code_lines` the lines of names that are
-    frames of the user's Python.
+    are the names of calls that launch kernels or graphs, `call_groups` what calls do by their name,
+    `code_lines` the lines of names that are frames of the user's Python. `answers` is what the page
+    says first, `fix_places` are the places of its fixes, `groups` the groups of the recording.
     """
 
     title: str
@@ -310,6 +358,11 @@ class TraceFacts(Struct):
     worth_ns: float
     notes: str
     fixes: object | None
+    answers: Answers
+    fix_places: list[Place]
+    call_groups: dict[int, str]
+    step_ops: list[StepOp]
+    groups: list[GroupRow]
 
 
 def facts(
@@ -318,6 +371,7 @@ def facts(
     """Everything that a page knows of one trace."""
     overview = summarize(trace, steering)
     document = overview.look
+    answered = answers(trace, overview)
     # a report is sent to others: it does not name the folder that it was made in
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
@@ -342,7 +396,28 @@ def facts(
         worth_ns=overview.worth_ns,
         notes=overview.notes,
         fixes=document.step and safe(fixes_table(document.step, document.fixes, overview.per)),
+        answers=answered,
+        fix_places=_fix_places(trace, answered, document.findings, timeline),
+        call_groups=call_groups(trace.host),
+        step_ops=step_ops(trace),
+        groups=group_rows(trace),
     )
+
+
+def _fix_places(
+    trace: Trace, answered: Answers, findings: Sequence[FindingEntry], outline: Outline
+) -> list[Place]:
+    """The places of fixes: the events of each, and the gaps of the findings that it acts on."""
+    acts = {each.name: each.fixes for each in rules()}
+    found = []
+    for card in answered.cards:
+        name = card.key.removeprefix(FIX)
+        mine = [row for row in findings if row.state == "found" and name in acts.get(row.rule, ())]
+        gaps = [gap for row in mine for gap in row.ranges]
+        events = list(card.events) or [event for row in mine for event in row.events]
+        place = FindingEntry(card.key, "found", "", "", None, {}, events, ranges=gaps)
+        found.append(_place(trace, card.key, place, outline))
+    return found
 
 
 def _code_lines(trace: Trace) -> dict[int, str]:

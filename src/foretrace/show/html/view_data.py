@@ -38,7 +38,8 @@ TREES = (("gpu", "module"), ("gpu", "op"), ("host", "module"), ("host", "op"))
 
 
 class FlameTree(Struct, frozen=True):
-    """Boxes in columns: `above` (-1 for the outermost), `name`, `kind`, and own ns by pass.
+    """Boxes in columns: `above` (-1 for the outermost), `name`, `kind`, and own ns by pass: of the
+    recording, and per step (`step forward`) where there are steps.
 
     `left_out_ns` is the time of stacks that have no room.
     """
@@ -50,14 +51,16 @@ class FlameTree(Struct, frozen=True):
 
 
 class Flame(Struct, frozen=True):
-    """All flame graphs. `work` has each GPU operation: its box by module and by op, and its kernel
-    by case, or -1.
+    """All flame graphs. `work` has each GPU operation: its box by module and by op, its group, a
+    place in `groups`, and its kernel by case, or -1. `steps` is their number.
     """
 
     names: list[str]
     trees: list[FlameTree]
     work: Packed
     has_modules: bool
+    groups: list[str]
+    steps: int
     kinds: tuple[str, ...] = KINDS
     passes: tuple[str, ...] = RAN
 
@@ -68,14 +71,16 @@ def flame(trace: Trace) -> Flame:
     names: dict[str, int] = {}
     case = np.full(len(trace.gpu), -1, np.int64)
     case[trace.order.row] = trace.order.case
-    trees, of_work = [], {"event": trace.gpu.id, "case": case}
+    trees, of_work = [], {"event": trace.gpu.id, "case": case, "group": trace.grouped.group}
+    steps, step = len(trace.spans.steps), trace.spans.step_of_events()
     for time, by in TREES:
-        boxes, left_out_ns, box = _tree(views.of(time, by), names)
+        boxes, left_out_ns, box = _tree(views.of(time, by), names, step, steps)
         trees.append(FlameTree(time, by, boxes, left_out_ns))
         if time == "gpu":
             of_work[by] = box
     work = pack(of_work, frozenset({"event"}))
-    return Flame(list(names), trees, work, views.stacks.has_modules)
+    groups = [plain(name) for name in trace.grouped.names]
+    return Flame(list(names), trees, work, views.stacks.has_modules, groups, steps)
 
 
 class BoxTree:
@@ -99,12 +104,16 @@ class BoxTree:
         return {"above": above, "kind": kind, "name": name}
 
 
-def _tree(stacked: Stacked, names: dict[str, int]) -> tuple[Packed, int, Ints]:
+def _tree(
+    stacked: Stacked, names: dict[str, int], step: Ints, steps: int
+) -> tuple[Packed, int, Ints]:
     """The boxes of the longest stacks, the ns of the others, the innermost box of each row."""
     boxes = BoxTree(names)
     number, first, where = np.unique(stacked.number, return_index=True, return_inverse=True)
     ns = np.zeros((len(number), len(RAN)), np.int64)
     np.add.at(ns, (where, stacked.ran), stacked.ns)
+    in_steps, inside = np.zeros_like(ns), step[stacked.event] >= 0
+    np.add.at(in_steps, (where[inside], stacked.ran[inside]), stacked.ns[inside])
     total = ns.sum(axis=1)
     longest = np.argsort(-total, kind="stable")[:MOST_STACKS]
     kept = longest[total[longest] > 0]
@@ -113,9 +122,12 @@ def _tree(stacked: Stacked, names: dict[str, int]) -> tuple[Packed, int, Ints]:
     for at in kept.tolist():
         frames = stacked.frames(int(first[at]))
         inner[at] = boxes.add((KINDS.index(kind), plain(name)) for kind, name in frames)
-    own = np.zeros((len(boxes.numbers), len(RAN)), np.int64)
-    np.add.at(own, inner[kept], ns[kept])
-    columns = boxes.columns() | {ran: own[:, at] for at, ran in enumerate(RAN)}
+    columns = boxes.columns()
+    for before, spent in (("", ns), ("step ", in_steps // max(steps, 1))):
+        own = np.zeros((len(boxes.numbers), len(RAN)), np.int64)
+        np.add.at(own, inner[kept], spent[kept])
+        if steps or not before:
+            columns |= {f"{before}{ran}": own[:, at] for at, ran in enumerate(RAN)}
     return pack(columns), int(total.sum() - ns[kept].sum()), inner[where]
 
 

@@ -62,7 +62,7 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     from foretrace.analyze.steering import Steering
     from foretrace.model.bounds import unprofiled_step_ns
     from foretrace.model.utilization import utilization
-    from foretrace.show.overview import sentences
+    from foretrace.show.overview import composition, sentences
     from foretrace.show.overview.groups import group_rows
     from foretrace.show.overview.look_document import document
     from foretrace.show.overview.measured_step import WORTH, measured, whole_ns
@@ -84,6 +84,7 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     replayed = future or on_cpu
     found.ignored = choice.withheld(every, replayed.withheld if replayed else ())
     found.verdict = verdict(step, found, on_cpu, unprofiled_step_ns(trace))
+    found.composition = composition.of_first_screen(trace, step, found)
     if step is not None:
         found.groups = group_rows(trace, step.spans)
         used = utilization(trace, step.spans)

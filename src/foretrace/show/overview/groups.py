@@ -294,18 +294,32 @@ def _copied(trace: Trace, rows: Ints) -> str:
     return "; ".join(text for _, text in sorted(found))
 
 
+class UsualWork(Struct, frozen=True):
+    """The rows of `gpu` of the steps of median GPU time, and the time of every row in them."""
+
+    parts: list[Ints]
+    time: Floats
+
+
+def usual_work(trace: Trace, spans: Sequence[Span] = ()) -> UsualWork:
+    """One step or call of `spans` (of two in the middle both), else the recording."""
+    usable = trace.gpu.usable
+    timed = [span for span in spans if bool(usable[span.work].any())]
+    timed.sort(key=trace.spans.busy)
+    middle = timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]
+    parts = [span.work for span in middle] if spans else [np.flatnonzero(usable)]
+    times = [trace.gpu.shared(span.work, trace.spans.since(span)) for span in middle]
+    return UsualWork(parts, np.sum(times or [trace.gpu.shared(usable)], axis=0))
+
+
 def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     """Every group, the most time first: per step or call of `spans`, else for the recording."""
     usable = trace.gpu.usable
     if not bool(usable.any()):
         return []
-    timed = [span for span in spans if bool(trace.gpu.usable[span.work].any())]
-    timed.sort(key=trace.spans.busy)
-    middle = timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]
-    parts = [span.work for span in middle] if spans else [np.flatnonzero(usable)]
+    usual = usual_work(trace, spans)
+    parts, time = usual.parts, usual.time
     rows = np.concatenate([part[usable[part]] for part in parts])
-    times = [trace.gpu.shared(span.work, trace.spans.since(span)) for span in middle]
-    time = np.sum(times or [trace.gpu.shared(rows)], axis=0)
     m = _common_m(trace, [span.work for span in spans] or parts)
     found = [_row(work, time, len(parts), m) for work in works(trace, rows)]
     return sorted(found, key=lambda row: (-row.time_ns, row.name))

@@ -12,6 +12,7 @@ from foretrace.model import bounds, flame
 from foretrace.model.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.idle import unrecorded_wait
+from foretrace.model.intervals import Bools
 from foretrace.model.metadata import device_of
 from foretrace.model.reach import gpu_time_below, is_view, kernels_below
 from foretrace.model.spans import Span
@@ -45,7 +46,7 @@ def document(trace: Trace, findings: Findings) -> look.Look:
         [_step(trace, span) for span in steps],
         [_region(trace, name, calls) for name, calls in regions.items()],
         _kernel_rows(trace),
-        _op_rows(trace),
+        op_rows(trace),
         [convert(each, look.FindingEntry, from_attributes=True) for each in findings],
         options=list(about.options),
         modules=module_rows(trace),
@@ -160,10 +161,12 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _op_rows(trace: Trace) -> list[look.OpRow]:
-    """One row per op name: self and total host time, kernels and GPU time launched below it."""
+def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
+    """One row per op name: self and total host time, kernels and GPU time launched below it; of all
+    ops, or of those inside something.
+    """
     host, has_gpu = trace.host, len(trace.gpu) > 0
-    rows = np.flatnonzero(host.is_op)
+    rows = np.flatnonzero(host.is_op if inside is None else host.is_op & inside)
     if not len(rows):
         return []
     numbers, inverse = coded(host.name[rows])

@@ -18,6 +18,7 @@ from foretrace.analyze.fixes.cuda_graph import COMPILED
 from foretrace.analyze.steering import Steering
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import time_text
 from foretrace.model import bounds
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE, measured_spans
@@ -73,7 +74,28 @@ def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
         *(each.ns, each.low_ns, each.high_ns, after),
         *(proposal.first, proposal.risk, proposal.events),
         with_graph,
+        code_in(proposal.order),
     )
+
+
+# What an order names is not always what to write.
+_WRITTEN = {
+    "torch.compile(model)": "model = torch.compile(model)",
+    "torch.cuda.make_graphed_callables": "model = torch.cuda.make_graphed_callables(model, (x,))",
+}
+_INSIDE = r"\((?:[^()]|\([^()]*\))*\)"  # brackets in brackets, as in F.one_hot(i, n).to(x.dtype)
+_CODE = regex(
+    r"cache\[[^\]]*\] = \w+"  # an assignment, a setting, a call, a dotted name
+    r"|\b[A-Za-z_]\w*=[\w.:]+"
+    rf"|(?:\b[A-Za-z_][\w.]*|\.\w+){_INSIDE}(?:\.\w+(?:{_INSIDE})?)*(?: @ \w+)?"
+    r"|\b(?:torch|nn|F)\.[\w.]*\w"
+)
+
+
+def code_in(order: str) -> str:
+    """The code that an order names, to be copied; "" where it names none, or some to remove."""
+    found = None if order.startswith(("remove", "drop", "take")) else _CODE.search(order)
+    return _WRITTEN.get(found[0], found[0]) if found else ""
 
 
 def first_text(step: StepTime, fix: FixEntry) -> str:

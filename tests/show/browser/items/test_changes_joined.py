@@ -155,9 +155,11 @@ def strip_area(svg: str, top: float, height: float) -> float:
     """What the boxes of a strip cover, in shares of the strip's height times pixels."""
     total = 0.0
     for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
+        if path.get("class") != "boxes" or path.get("opacity"):  # idle time is a tint
+            continue
         for _, y, width, high in BOX.findall(path.get("d", "")):
             inside = float(y) >= top - 0.02 and float(y) + float(high) <= top + height + 0.02
-            if path.get("class") == "boxes" and inside:
+            if inside and (width, high) != ("10", "10"):  # those are of the key of colours
                 total += float(width) * float(high) / height
     return total
 

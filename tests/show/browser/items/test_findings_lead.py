@@ -8,6 +8,7 @@ import pytest
 
 from foretrace.base.units import time_text
 from foretrace.show.html.timeline import Timeline
+from foretrace.show.overview.predictions import next_fix
 from opened_traces import opened, overview
 from show.browser.looks import Page
 
@@ -86,14 +87,17 @@ def test_small_findings_are_folded_and_open_when_selected(shown: Page, training:
     assert shown.sticks_out() == []
 
 
-def test_cards_are_the_three_largest(shown: Page, training: Path) -> None:
-    summary = overview(training.with_suffix(".json"))
-    found = [row for row in summary.look.findings if row.state == "found"]
+def test_cards_are_the_fixes_each_once_as_the_terminal_has_them(
+    shown: Page, training: Path
+) -> None:
+    fixes = overview(training.with_suffix(".json")).look.fixes
+    second = next_fix(fixes)
+    names = [fix.name for fix in (fixes[0], *([second] if second else []), *fixes)]
     cards = shown.run(
         "return [...document.querySelectorAll('.card')].map((card) => card.dataset.finding)"
     )
-    assert cards == [row.rule for row in found[:3]]
+    assert cards == [f"fix_{name}" for name in dict.fromkeys(names)]
     heights = shown.run(
         "return [...document.querySelectorAll('.card')].map((card) => card.offsetHeight)"
     )
-    assert max(heights) <= 90
+    assert max(heights) <= 110

@@ -80,7 +80,7 @@ def test_what_changed_fits_its_page(compared: Page) -> None:
 @pytest.mark.once
 def test_copied_numbers_are_those_of_look(shown: Page, training: Path) -> None:
     rows = overview(training.with_suffix(".json")).look.kernels
-    shown.run("foretrace.store.set({tab: 'kernels'})")
+    shown.run("foretrace.store.set({tab: 'kernels', basis: 'recording'})")
     shown.settle()
     shown.run(COPIED)
     shown.focus(shown.found(f"{KERNELS} button", "copy as CSV"))

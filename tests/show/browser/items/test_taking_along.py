@@ -68,6 +68,6 @@ def test_tab_reaches_everything_in_order(shown: Page) -> None:
     reached = audit.tabbed(shown)
     places = [
         next(at for at, name in enumerate(reached) if word in name)
-        for word in ("light and dark", "card", "Search", "PNG", "Timeline", "Findings")
+        for word in ("light and dark", "Copy", "Search", "PNG", "Timeline", "card", "Findings")
     ]
     assert places == sorted(places)

@@ -14,6 +14,12 @@ import { sectionNode } from "../page/written";
 const MOST_LISTED = 8;
 const SIGN: Record<string, string> = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
 
+interface Span {
+  from: number;
+  to: number;
+  name: string;
+}
+
 interface One {
   finding: FindingEntry;
   place: Place;
@@ -35,8 +41,9 @@ export function findings(context: Context): HTMLElement | null {
 function ofTrace(context: Context, trace: Shown): HTMLElement {
   const { look, places, worth_ns } = trace.entry;
   const all = look.findings.map((finding, at) => ({ finding, place: places[at] }));
-  const most = Math.max(1, ...all.map(({ finding }) => finding.at_most_ns ?? 0));
-  const list = (ones: One[]) => ones.map((one) => findingNode(context, trace, one, most));
+  const { bases } = trace.entry.answers;
+  const whole = (look.steps.length ? bases[0] : bases.at(-1))?.composition.wall_ns || 1; // what savings are of
+  const list = (ones: One[]) => ones.map((one) => findingNode(context, trace, one, whole));
   const of = (...states: string[]) => all.filter(({ finding }) => states.includes(finding.state));
   const saving = ({ finding }: One) => finding.at_most_ns;
   const found = of("found");
@@ -70,10 +77,10 @@ function folded(title: string, nodes: HTMLElement[], open = false): HTMLElement 
   return nodes.length ? make("details", { open: open ? "" : null }, make("summary", {}, title), nodes) : null;
 }
 
-function findingNode(context: Context, trace: Shown, { finding, place }: One, most: number): HTMLElement {
+function findingNode(context: Context, trace: Shown, { finding, place }: One, whole: number): HTMLElement {
   const { at_most_ns: saves, state, rule, title, detail, fix } = finding;
   const per = trace.entry.look.steps.length ? " per step" : " in the recording";
-  const worth = saves === null ? [] : [shareBar(saves / most), ` ${savingText(finding)}${per} · `];
+  const worth = saves === null ? [] : [shareBar(saves / whole), ` ${savingText(finding)}${per} · `];
   const head = state === "found" ? button(nameOf(title), () => context.store.set(pointed(trace, place)), { class: "link" }) : nameOf(title);
   return make(
     "article",
@@ -86,21 +93,25 @@ function findingNode(context: Context, trace: Shown, { finding, place }: One, mo
   );
 }
 
-// Its gaps, or else its events, each by how long it lasts.
+// Its gaps, or else its events by name, each with how long it lasts.
 function placesNode(context: Context, trace: Shown, place: Place, finding: FindingEntry): HTMLElement | null {
   const isGap = place.shades.length > 0;
-  const spans = isGap ? place.shades.map(([from, to]) => [from, to]) : place.events.map(([, from, to]) => [from, to]);
+  const { facts } = trace;
+  const named = (name: number) => facts.decoded.get(name)?.short || facts.names[name];
+  const spans: Span[] = isGap
+    ? place.shades.map(([from, to], at) => ({ from, to, name: `gap ${at + 1}` }))
+    : place.events.map(([, from, to, name]) => ({ from, to, name: named(name) }));
   if (!spans.length) return null;
   const word = isGap ? "gap" : "event";
-  const link = ([from, to]: number[], at: number) => {
+  const link = ({ from, to, name }: Span, at: number) => {
     const go = () => context.store.set({ ...pointed(trace, place), view: framed(trace, { frame: [from, to] }) });
     const length = timeText(to - from);
-    return button(length, go, { class: "link", "aria-label": `${word} ${at + 1}: ${length}` });
+    return [button(nameOf(name), go, { class: "link", "aria-label": `${word} ${at + 1}: ${name}, ${length}` }), ` ${length}`];
   };
-  const shown: Child[] = spans.slice(0, MOST_LISTED).map((span, at) => [link(span, at), " "]);
+  const shown: Child[] = spans.slice(0, MOST_LISTED).map((span, at) => [at ? ", " : "", link(span, at)]);
   const known = isGap ? Number(finding.evidence.gaps ?? spans.length) : spans.length;
   const kept = known > spans.length ? `; the timeline shades the ${numberText(spans.length)} longest` : "";
-  const rest = known > MOST_LISTED ? `of ${numberText(known)}${isGap ? kept : " listed"}` : "";
+  const rest = known > MOST_LISTED ? ` of ${numberText(known)}${isGap ? kept : " listed"}` : "";
   return make("p", { class: "places" }, isGap ? "Longest gaps: " : "Events: ", shown, rest);
 }
 

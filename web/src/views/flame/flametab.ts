@@ -5,6 +5,7 @@ import { button, make, nameOf, replace } from "../../base/dom";
 import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { type Box, type Boxes, bottomUp, boxesOf, foldedLayers, isPath, pathOf } from "../../core/flame";
+import { gpuGroups, swatch } from "../page/legend";
 import { choice } from "../page/plotting";
 import { FlameGraph } from "./flamegraph";
 
@@ -27,7 +28,8 @@ export function flameTab(context: Context): HTMLElement | null {
     rooms = context.traces.map((trace) => make("div", {}, context.traces.length > 1 ? title(trace) : null));
   const graphs = context.traces.map((trace, at) => new TraceFlame(context, trace, rooms[at]));
   const show = async () => {
-    const boxes = await Promise.all(context.traces.map((trace) => boxesFor(trace, shape)));
+    const perStep = context.store.state.basis === "step";
+    const boxes = await Promise.all(context.traces.map((trace) => boxesFor(trace, shape, perStep)));
     const passes = passesOf(boxes);
     if (!passes.includes(shape.pass)) shape.pass = "";
     replace(controls, switches(context, times, passes, shape, show));
@@ -38,9 +40,32 @@ export function flameTab(context: Context): HTMLElement | null {
   context.store.on(["filter"], ({ filter }) => {
     follow(context, shape, filter).then(show);
   });
-  context.store.on(["search"], show);
+  context.store.on(["search", "basis"], show);
   follow(context, shape, context.store.state.filter).then(show);
-  return make("section", { class: "plots" }, controls, rooms, make("p", { class: "faint" }, words(context)));
+  const key = make("ul", { class: "legend", "aria-label": "Colours of the flame graph" });
+  const explain = () => replace(key, colourKey(context));
+  context.store.on(["basis"], explain);
+  explain();
+  return make("section", { class: "plots" }, controls, rooms, key, make("p", { class: "faint" }, words(context)));
+}
+
+// What the colours of the boxes mean: kernels have those of the timeline.
+const KINDS: [string, string][] = [
+  ["cpu-op", "module"],
+  ["random", "range"],
+  ["other-call", "pass"],
+  ["python-function", "op"],
+  ["launch-call", "call"],
+];
+
+function colourKey(context: Context): HTMLElement[] {
+  const there = new Set(context.traces.flatMap(({ entry }) => (entry.flame.has_modules ? ["module"] : ["range"])));
+  const kinds = KINDS.filter(([, kind]) => (kind === "module" || kind === "range" ? there.has(kind) : true));
+  const item = (colour: string, text: string) => make("li", {}, swatch(context.colours.group(colour)), text);
+  return [
+    ...kinds.map(([colour, text]) => item(colour, text)),
+    ...gpuGroups(context).map((group) => item(group, group.replaceAll("_", " "))),
+  ];
 }
 
 function title({ entry }: Shown): HTMLElement {
@@ -50,9 +75,9 @@ function title({ entry }: Shown): HTMLElement {
 type Chosen = Pick<Shape, "time" | "by" | "layers" | "way">;
 const made = new WeakMap<Boxes, Map<string, Boxes>>(); // by layers and way
 
-async function boxesFor({ entry: { flame } }: Shown, { time, by, layers, way }: Chosen): Promise<Boxes> {
+async function boxesFor({ entry: { flame } }: Shown, { time, by, layers, way }: Chosen, perStep = false): Promise<Boxes> {
   const tree = flame.trees.find((each) => each.time === time && each.by === by) ?? flame.trees[0];
-  const boxes = await boxesOf(flame, tree),
+  const boxes = await boxesOf(flame, tree, perStep),
     known = made.get(boxes) ?? new Map<string, Boxes>();
   made.set(boxes, known);
   const wanted = known.get(`${layers} ${way}`) ?? shaped(boxes, layers, way);
@@ -115,7 +140,7 @@ function words({ traces }: Context): string {
     : "record_function ranges, as no nn.Modules were recorded";
   return (
     `By module: ${outer}, the backward pass where it is one, ops, kernels. By op: the ops around each launch. The width is time ` +
-    "over the whole recording; kernels that run at once count in full. Host time includes profiler overhead. " +
+    "per step (the mean) or over the recording, as the switch above says; kernels that run at once count in full. Host time includes profiler overhead. " +
     "Choose a box to widen it and to leave its work alone in the timeline; the first box goes back. " +
     "From the bottom up the innermost comes first, and below it what launched it."
   );
@@ -146,7 +171,7 @@ class TraceFlame {
       { colours, store } = context;
     const isFound = ({ name }: Box) => store.state.search !== "" && name.toLowerCase().includes(store.state.search.toLowerCase());
     this.graph = new FlameGraph(room, {
-      measure: () => TIMES[this.shape.time],
+      measure: () => `${TIMES[this.shape.time]}${this.per()}`,
       text: timeText,
       left: () => this.left(),
       choose: (box) => this.choose(box),
@@ -163,6 +188,11 @@ class TraceFlame {
     this.boxes = boxes;
     const focus = shape.way === "up" ? this.widened : boxes.find(filter);
     this.graph.show(boxes, focus, shape.pass, `Flame graph of ${TIMES[shape.time]} by ${shape.by}`);
+  }
+
+  private per(): string {
+    const { store } = this.context;
+    return store.state.basis === "step" && this.trace.entry.flame.steps ? " per step" : " in the recording";
   }
 
   private left(): string {

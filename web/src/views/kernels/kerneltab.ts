@@ -1,12 +1,12 @@
 // Where GPU time goes, kernels by name and sizes, and ops by host time: one set of tables for each trace.
 
-import { make, nameOf } from "../../base/dom";
+import { type Child, make, nameOf, replace } from "../../base/dom";
 import { foldedNames } from "../../base/frames";
 import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
 import { chosenCases } from "../../core/flame";
 import type { Column } from "../../core/rows";
-import type { CaseRow, GroupRow, OpRow } from "../../data/documents";
+import type { CaseRow, GroupRow, StepOp } from "../../data/documents";
 import { Grid } from "../page/grid";
 
 // A kernel is shown with as much time around it as this many of its lengths.
@@ -14,21 +14,47 @@ const AROUND = 12;
 const LEAST_NS = 200;
 
 export function kernelTab(context: Context): HTMLElement | null {
-  const parts = context.traces.flatMap((trace) => {
-    const { kernels, look } = trace.entry;
-    if (!kernels.length && !look.ops.length) return [];
-    const title = context.traces.length > 1 ? make("h3", {}, nameOf(trace.facts.title)) : null;
-    const rows = kernels.length ? kernelGrid(context, trace) : null,
-      ops = look.ops.length ? opGrid(context, trace) : null;
-    followFilter(context, trace, rows, ops);
-    return [title, groupGrid(look.groups), rows?.node, ops?.node];
-  });
-  return parts.some(Boolean) ? make("section", { "aria-label": "Kernels and ops" }, parts) : null;
+  if (!context.traces.some(({ entry }) => entry.kernels.length || entry.look.ops.length)) return null;
+  const node = make("section", { "aria-label": "Kernels and ops" });
+  let stops: (() => void)[] = [];
+  const show = () => {
+    for (const stop of stops) stop(); // tables that are gone listen no more
+    stops = [];
+    replace(
+      node,
+      context.traces.map((trace) => tables(context, trace, stops)),
+    );
+  };
+  context.store.on(["basis"], show);
+  show();
+  return node;
 }
 
-// GPU time by what the model's author would call it.
-function groupGrid(groups: GroupRow[]): HTMLElement | null {
-  if (!groups.length) return null;
+function tables(context: Context, trace: Shown, stops: (() => void)[]): Child[] {
+  const { kernels, look } = trace.entry;
+  if (!kernels.length && !look.ops.length) return [];
+  const title = context.traces.length > 1 ? make("h3", {}, nameOf(trace.facts.title)) : null;
+  const rows = kernels.length ? kernelGrid(context, trace, stops) : null,
+    ops = look.ops.length ? opGrid(context, trace) : null;
+  stops.push(followFilter(context, trace, rows, ops));
+  return [title, groupGrid(context, trace), rows?.node, ops?.node];
+}
+
+// Whether times are per step; a trace without steps has only its recording.
+function perStep({ store }: Context, { entry }: Shown): boolean {
+  return store.state.basis === "step" && entry.look.steps.length > 0;
+}
+
+function per(context: Context, trace: Shown): string {
+  const { steps } = trace.entry.look;
+  return perStep(context, trace) ? `per step (mean of ${numberText(steps.length)})` : "in the recording";
+}
+
+// GPU time by what the model's author would call it: those of the answer, and its basis.
+function groupGrid(context: Context, trace: Shown): HTMLElement | null {
+  const basis = trace.entry.answers.bases.at(context.store.state.basis === "recording" ? -1 : 0);
+  const groups = (basis === trace.entry.answers.bases[0] ? trace.entry.look.groups : trace.entry.groups) ?? [];
+  if (!basis || !groups.length) return null;
   return new Grid<GroupRow>(
     [
       share((row) => row.share),
@@ -38,19 +64,28 @@ function groupGrid(groups: GroupRow[]): HTMLElement | null {
       { title: "limited by", kind: "words", most: 290, value: (row) => row.limited_by, hint: (row) => row.limited_by },
     ],
     groups,
-    { caption: "Where GPU time goes" },
+    { caption: `Where GPU time goes, ${basis.per}` },
   ).node;
 }
 
-function kernelGrid(context: Context, trace: Shown): Grid<CaseRow> {
+function kernelGrid(context: Context, trace: Shown, stops: (() => void)[]): Grid<CaseRow> {
   const { facts } = trace;
-  const whole = facts.kernels.reduce((sum, row) => sum + (row.total_ns ?? 0), 0);
+  const steps = perStep(context, trace);
+  const total = (row: CaseRow) => (steps ? row.step_ns : row.total_ns);
+  const whole = facts.kernels.reduce((sum, row) => sum + (total(row) ?? 0), 0);
   const lines = (row: CaseRow) => facts.origins.every[facts.origins.of[row.first]]?.lines.map(([place]) => place).join(", ") ?? "";
   const grid = new Grid<CaseRow>(
     [
-      share((row) => (row.total_ns === null || !whole ? null : row.total_ns / whole)),
-      number("total", (row) => row.total_ns, timeText, "ns"),
-      number("count", (row) => row.count),
+      share((row) => {
+        const ns = total(row);
+        return ns === null || !whole ? null : ns / whole;
+      }),
+      number("total", total, timeText, "ns"),
+      number(
+        "count",
+        (row) => (steps ? row.per_step : row.count),
+        (value) => numberText(value, 2),
+      ),
       number("median", (row) => row.median_ns, timeText, "ns"),
       { title: "kernel", kind: "name", value: (row) => row.short, hint: (row) => facts.names[row.name] },
       { title: "op", kind: "words", value: (row) => row.ops.join(", "), hint: (row) => row.chain.join(" > ") },
@@ -82,14 +117,6 @@ function kernelGrid(context: Context, trace: Shown): Grid<CaseRow> {
         optional: true,
       },
       { ...number<CaseRow>("bandwidth", (row) => row.gbps, rateText, "GB/s"), optional: true },
-      {
-        ...number<CaseRow>(
-          "per step",
-          (row) => row.per_step,
-          (value) => numberText(value, 2),
-        ),
-        optional: true,
-      },
       { ...number<CaseRow>("work", (row) => row.flops, flopsText, "FLOP"), optional: true },
       { ...number<CaseRow>("traffic", (row) => row.bytes, bytesText, "B"), optional: true },
       { title: "role", kind: "words", value: (row) => row.role, optional: true },
@@ -97,34 +124,36 @@ function kernelGrid(context: Context, trace: Shown): Grid<CaseRow> {
     ],
     facts.kernels,
     {
-      caption: `Kernels of ${facts.title}, by name and sizes`,
+      caption: `Kernels of ${facts.title} by name and sizes, ${per(context, trace)}`,
       sort: "total",
       onRow: (row) => goToKernel(context, trace, row),
       words: (row) => [row.short, facts.names[row.name], row.role, ...row.ops, ...row.chain, row.limited_by, lines(row)].join("\n"),
       filter: { label: "Filter kernels", changed: (filter) => context.store.set({ filter }) },
     },
   );
-  followSelection(context, trace, grid);
+  stops.push(followSelection(context, trace, grid));
   return grid;
 }
 
-function opGrid(context: Context, trace: Shown): Grid<OpRow> {
-  const { ops, host_times_profiled } = trace.entry.look;
+function opGrid(context: Context, trace: Shown): Grid<StepOp> {
+  const { host_times_profiled } = trace.entry.look;
+  const ops: StepOp[] = perStep(context, trace) ? trace.entry.step_ops : trace.entry.look.ops;
   const whole = ops.reduce((sum, row) => sum + row.self_cpu_ns, 0);
   const profiled = host_times_profiled ? " (includes profiler overhead)" : "";
-  return new Grid<OpRow>(
+  const count = (value: number | null) => numberText(value, 2);
+  return new Grid<StepOp>(
     [
       share((row) => (whole ? row.self_cpu_ns / whole : null)),
       number("self", (row) => row.self_cpu_ns, timeText, "ns"),
       number("total", (row) => row.total_cpu_ns, timeText, "ns"),
-      number("count", (row) => row.count),
+      number("count", (row) => row.count, count),
       { title: "op", kind: "name", value: (row) => row.name },
-      number("kernels", (row) => row.kernels),
+      number("kernels", (row) => row.kernels, count),
       number("GPU time", (row) => row.gpu_ns, timeText, "ns"),
     ],
     ops,
     {
-      caption: `Ops of ${trace.facts.title}, by their own host time${profiled}`,
+      caption: `Ops of ${trace.facts.title} by their own host time, ${per(context, trace)}${profiled}`,
       sort: "self",
       onRow: (row) => context.store.set({ search: row.name }),
       filter: { label: "Filter ops", changed: (filter) => context.store.set({ filter }) },
@@ -146,7 +175,7 @@ function number<Row>(
 }
 
 // The filter is a text, or a path of the flame graph, which only kernels have.
-function followFilter(context: Context, trace: Shown, kernels: Grid<CaseRow> | null, ops: Grid<OpRow> | null): void {
+function followFilter(context: Context, trace: Shown, kernels: Grid<CaseRow> | null, ops: Grid<StepOp> | null): () => void {
   const follow = async () => {
     const { filter } = context.store.state;
     const cases = await chosenCases(trace, filter);
@@ -155,13 +184,13 @@ function followFilter(context: Context, trace: Shown, kernels: Grid<CaseRow> | n
     kernels?.filterBy(filter, rows && ((row) => rows.has(row)));
     ops?.filterBy(cases ? "" : filter);
   };
-  context.store.on(["filter"], follow);
   follow();
+  return context.store.on(["filter"], follow);
 }
 
 // The kernel of the selected event is marked in the table.
-function followSelection(context: Context, trace: Shown, grid: Grid<CaseRow>): void {
-  context.store.on(["selection"], async ({ selection }) => {
+function followSelection(context: Context, trace: Shown, grid: Grid<CaseRow>): () => void {
+  return context.store.on(["selection"], async ({ selection }) => {
     const event = selection?.kind === "event" && selection.trace === trace.index ? selection.event : null;
     const found = event === null ? null : await trace.source.details(event).catch(() => null);
     if (selection !== context.store.state.selection) return; // a later one is on its way

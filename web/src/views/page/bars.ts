@@ -1,13 +1,45 @@
-// Bars: a share of something, or a time with its interval. Every bar of a page is one of these.
+// Every bar of a page: a track, and parts of it, each from somewhere to somewhere. What a whole track is, its user says.
 
 import "./bars.css";
-import { make } from "../../base/dom";
+import { type Attributes, make } from "../../base/dom";
 
-// A part of the largest, from the left.
+export interface BarPart {
+  to: number; // shares of the track
+  from?: number;
+  colour?: string; // any background
+  kind?: string; // a class
+  title?: string;
+}
+
+// A share from the left, or several parts.
+export function bar(parts: number | readonly BarPart[], attributes: Attributes = {}): HTMLElement {
+  const every = typeof parts === "number" ? [{ to: parts }] : parts;
+  const kind = attributes.class ? `bar ${attributes.class}` : "bar";
+  return make("span", { "aria-hidden": "true", ...attributes, class: kind }, every.map(partNode));
+}
+
+function partNode({ from = 0, to, colour, kind, title }: BarPart): HTMLElement {
+  const node = make("span", { class: kind, title });
+  const [low, high] = [from, to].map((share) => Math.min(Math.max(share, 0), 1) * 100);
+  node.style.left = `${low}%`;
+  node.style.width = `${Math.max(high - low, 0)}%`;
+  if (colour) node.style.background = colour;
+  return node;
+}
+
+// Shares that follow each other.
+export function stacked(shares: readonly (Omit<BarPart, "from" | "to"> & { share: number })[]): BarPart[] {
+  let from = 0;
+  return shares.map(({ share, ...rest }) => {
+    const part = { ...rest, from, to: from + share };
+    from = part.to;
+    return part;
+  });
+}
+
+// A part of the whole, from the left.
 export function shareBar(share: number, kind = "", colour = ""): HTMLElement {
-  const filled = part("fill", 0, Math.min(Math.max(share, 0), 1));
-  if (colour) filled.style.background = colour;
-  return make("span", { class: `bar ${kind}`.trim(), "aria-hidden": "true" }, filled);
+  return bar([{ to: share, kind: "fill", colour }], { class: kind });
 }
 
 interface SpanOf {
@@ -21,18 +53,7 @@ interface SpanOf {
 
 // A time with its interval.
 export function spanBar({ low, at, high, longest, base, kind }: SpanOf): HTMLElement {
-  return make(
-    "span",
-    { class: `spanbar ${kind.replaceAll(" ", "-")}`, "aria-hidden": "true" },
-    part("fill", 0, at / longest),
-    low !== undefined && high !== undefined ? part("interval", low / longest, high / longest) : null,
-    base === undefined ? null : part("base", base / longest, base / longest),
-  );
-}
-
-function part(kind: string, from: number, to: number): HTMLElement {
-  const node = make("span", { class: kind });
-  node.style.left = `${from * 100}%`;
-  node.style.width = `${(to - from) * 100}%`;
-  return node;
+  const interval = low !== undefined && high !== undefined ? [{ from: low / longest, to: high / longest, kind: "interval" }] : [];
+  const dashed = base === undefined ? [] : [{ from: base / longest, to: base / longest, kind: "base" }];
+  return bar([{ to: at / longest, kind: "fill" }, ...interval, ...dashed], { class: `spanbar ${kind.replaceAll(" ", "-")}` });
 }

@@ -80,6 +80,8 @@ function download(blob: Blob, name: string): void {
 // What is shown as one picture: a line that says what it is, the timeline, what its colours mean, and the plot of the open tab. As SVG it is shapes and
 // text; as PNG it has two pixels for each of the screen.
 
+const LINE = 18, // of the key of colours
+  LETTER = 8;
 const HEAD = 26,
   EDGE = 8,
   SHARP = 2;
@@ -143,23 +145,26 @@ function shown(context: Context): Picture[] {
 
 // What the colours mean, as the page says it below the timeline.
 function colourKey(context: Context, width: number): Picture {
-  const groups = [...document.querySelectorAll<HTMLElement>(".legend li")].map((item) => ({
+  const groups = [...document.querySelectorAll<HTMLElement>(".timeline .legend li")].map((item) => ({
     text: item.textContent ?? "",
-    colour: item.querySelector<HTMLElement>(".swatch")?.style.background ?? "",
+    colour: item.querySelector<HTMLElement>(".swatch")?.dataset.colour ?? "",
   }));
   const paint = (pen: Pen) => {
     pen.font = FONT;
     pen.textBaseline = "middle";
-    let x = 0;
+    let [x, y] = [0, 0];
     for (const { text, colour } of groups) {
+      const wide = pen.measureText(text).width + 30;
+      if (x + wide > width) [x, y] = [0, y + LINE];
       pen.fillStyle = colour;
-      pen.fillRect(x, 4, 10, 10);
+      pen.fillRect(x, y + 4, 10, 10);
       pen.fillStyle = context.colours.text;
-      pen.fillText(text, x + 14, 9);
-      x += pen.measureText(text).width + 30;
+      pen.fillText(text, x + 14, y + 9);
+      x += wide;
     }
   };
-  return { title: "Colours", size: () => ({ width, height: 18 }), paint };
+  const letters = groups.reduce((sum, { text }) => sum + text.length * LETTER + 30, 0);
+  return { title: "Colours", size: () => ({ width, height: LINE * Math.ceil(letters / width) }), paint };
 }
 
 function sizeOf(picture: Picture): Size {

@@ -1,4 +1,4 @@
-// The viewer: verdict and cards, the timeline, the panel of what is selected, and the tabs below. The same in a report and in
+// The viewer: the three answers, the timeline with fixes and findings beside it, the panel of what is selected, and the tabs below. The same in a report and in
 // `serve`.
 
 import "./only.css";
@@ -7,9 +7,11 @@ import { numberText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { NoteEntry } from "../../data/documents";
 import type { TraceFacts } from "../../data/events";
+import { answers } from "../answers/answers";
 import { changeList, changes } from "../changes/changes";
-import { cards } from "../findings/cards";
+import { headlines } from "../findings/cards";
 import { findings } from "../findings/findings";
+import { firstFixes, insights } from "../findings/insights";
 import { flameTab } from "../flame/flametab";
 import { kernelTab } from "../kernels/kerneltab";
 import { memoryTab } from "../memory/memorytab";
@@ -18,7 +20,7 @@ import { rooflineTab } from "../roofline/rooflinetab";
 import { timeline } from "../time/timeline";
 import { exporting } from "./exporting";
 import { followAddress, type TabPart, tabs } from "./tabs";
-import { help, searching, steps } from "./toolbar";
+import { basis, help, searching, steps } from "./toolbar";
 
 // `more` are tabs of one page alone: guesses, ladder, ledger, SQL.
 export function showViewer(root: HTMLElement, context: Context, more: readonly TabPart[] = []): void {
@@ -34,9 +36,11 @@ export function showViewer(root: HTMLElement, context: Context, more: readonly T
   followAddress(context.store);
   replace(
     root,
-    cards(context),
-    make("div", { class: "toolbar" }, searching(context), steps(context), exporting(context), help(context)),
-    beside(timeline(context), changeList(context)),
+    headlines(context),
+    answers(context),
+    firstFixes(context),
+    make("div", { class: "toolbar" }, searching(context), basis(context), steps(context), exporting(context), help(context)),
+    beside(timeline(context), changeList(context) ?? insights(context)),
     leftOut(context),
     panel(context),
     tabs(context, parts),
@@ -50,7 +54,7 @@ function watchKeys({ keys }: Context): void {
   });
 }
 
-// The list of changes stands beside the tracks where there is room.
+// Findings, or of several traces the changes, stand beside the tracks where there is room.
 export function beside(tracks: HTMLElement, list: HTMLElement | null): HTMLElement {
   return list ? make("div", { class: "beside" }, tracks, list) : tracks;
 }

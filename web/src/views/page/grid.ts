@@ -39,7 +39,6 @@ export class Grid<Row> {
   private test: ((row: Row) => boolean) | null = null;
   private marked: Row | null = null;
   private shown: boolean[];
-  private readonly largest: number; // share: the longest bar
   private readonly wanted: number[]; // width of each column
 
   constructor(
@@ -51,8 +50,6 @@ export class Grid<Row> {
     this.sorting = { by, down: true };
     this.shown = columns.map(() => true);
     this.wanted = wantedWidths(columns, every);
-    const shares = columns.find((column) => column.kind === "share");
-    this.largest = every.reduce((most, row) => Math.max(most, Number(shares?.value(row) ?? 0)), 0) || 1;
     this.heads = columns.map((column, at) => this.head(column, at));
     this.field = make("input", {
       type: "search",
@@ -211,7 +208,7 @@ export class Grid<Row> {
     const text = cellText(column, row),
       { onRow } = this.options;
     const attributes = { role: "cell", class: column.kind, "data-title": column.title, title: column.hint?.(row) };
-    if (column.kind === "share") return make("td", attributes, shareBar(Number(column.value(row) ?? 0) / this.largest), text);
+    if (column.kind === "share") return make("td", attributes, shareBar(Number(column.value(row) ?? 0)), text);
     const shown = column.kind === "number" ? text : nameOf(text);
     return make("td", attributes, isName && onRow ? button(shown, () => onRow(row), { class: "link" }) : shown);
   }
@@ -247,7 +244,7 @@ export class Grid<Row> {
 
 // Text to the clipboard, where the browser lets a page do that; true when it did.
 
-async function copyText(text: string): Promise<boolean> {
+export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

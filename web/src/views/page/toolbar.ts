@@ -7,6 +7,7 @@ import { numberText } from "../../base/units";
 import type { Context } from "../../core/context";
 import { home, padded, whole } from "../../core/moving";
 import { type HitName, Hits, searchAll, viewOf } from "../../core/searching";
+import type { State } from "../../core/store";
 import type { StepExtent } from "../../data/documents";
 import type { Range } from "../../data/source";
 
@@ -43,6 +44,7 @@ class Searching {
 
   // When typing rests.
   private later(): void {
+    this.node.classList.remove("went");
     clearTimeout(this.waiting);
     this.waiting = window.setTimeout(() => this.context.store.set({ search: this.field.value }), WAIT_MS);
   }
@@ -82,6 +84,8 @@ class Searching {
 
   private go(step: number, only?: HitName): void {
     const { store, say } = this.context;
+    if (only) this.field.focus();
+    this.node.classList.add("went"); // the list would cover what was found
     const hit = this.hits.next(store.state.selection, step, only);
     if (!hit) return;
     const view = viewOf(store.state.view ?? home(this.context), hit);
@@ -114,6 +118,7 @@ class Searching {
 
   // Along the names: the field is above the first.
   private move(step: number): void {
+    this.node.classList.remove("went");
     const stops = [this.field, ...this.list.querySelectorAll("button")];
     const at = stops.indexOf(document.activeElement as HTMLButtonElement);
     stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
@@ -163,7 +168,26 @@ export function steps(context: Context): HTMLElement {
   keys.add(".", "to the next step", () => go(1));
   keys.add(",", "to the previous step", () => go(-1));
   const fit = button("fit", () => keys.press("f"), { title: "Fit the selection (F)" });
-  return make("span", { class: "steps" }, menu, fit);
+  const measure = button("range", () => keys.press("r"), { title: "Statistics of the visible range (R)" });
+  return make("span", { class: "steps" }, menu, fit, measure);
+}
+
+// What times are of, in answers, tables and flame graphs. A trace without steps has only its recording.
+export function basis({ store, traces }: Context): HTMLElement | null {
+  const first = traces[0].entry.answers.bases[0];
+  if (!traces.some(({ entry }) => entry.answers.bases.length > 1)) return null;
+  const word = first?.per.startsWith("per step") ? "per step" : (first?.per ?? "per step");
+  const parts: [State["basis"], string][] = [
+    ["step", word],
+    ["recording", "recording"],
+  ];
+  const buttons = parts.map(([value, text]) => button(text, () => store.set({ basis: value }), { "data-basis": value }));
+  const show = () => {
+    for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.basis === store.state.basis));
+  };
+  store.on(["basis"], show);
+  show();
+  return make("span", { class: "basis", role: "group", "aria-label": "Times are" }, buttons);
 }
 
 interface Choice {
@@ -207,7 +231,8 @@ const SHOWN: Record<string, string> = { ArrowLeft: "←", ArrowRight: "→", Arr
 export function help({ keys }: Context): HTMLElement {
   const body = make("div");
   const close = button("close", () => dialog.close());
-  const dialog = make("dialog", { class: "keys-help", "aria-label": "Keys and mouse" }, make("h2", {}, "Keys and mouse"), body, close);
+  const title = make("h2", {}, "Keys and mouse ", close);
+  const dialog = make("dialog", { class: "keys-help", "aria-label": "Keys and mouse" }, title, body);
   dialog.addEventListener("keydown", (event) => event.stopPropagation()); // no key moves what is behind it
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close(); // beside it
@@ -215,6 +240,7 @@ export function help({ keys }: Context): HTMLElement {
   const open = () => {
     replace(body, table("Keys", together(keys.keys)), table("Mouse", MOUSE));
     dialog.showModal();
+    dialog.scrollTop = 0; // it opens at its beginning
   };
   keys.add("?", "show this list", open);
   return make("span", {}, button("?", open, { "aria-label": "Keys and mouse", title: "Keys and mouse" }), dialog);

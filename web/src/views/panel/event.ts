@@ -81,7 +81,7 @@ function operandsOf(events: Events, at: number): number {
   return shaped.at(-1) ?? events.kernel(at)?.shape ?? -1;
 }
 
-// One row per operand: its sizes, strides and type, or the value of a number.
+// One row per operand: its sizes and type, `8192x768 bf16`, and its strides, or the value of a number.
 function operandsPart({ facts }: Shown, number: number): HTMLElement | null {
   const shape = facts.shapes.get(number);
   if (!shape) return null;
@@ -92,9 +92,31 @@ function operandsPart({ facts }: Shown, number: number): HTMLElement | null {
 function operandRows({ dims, types, strides, concrete }: OperandRow): [string, string][] {
   const [size, type, stride, value] = [dims, types, strides, concrete].map((text) => (text ? (JSON.parse(text) as unknown[]) : []));
   const rows = type.map((each, at): [string, string] => {
-    const text = (held: unknown) => (Array.isArray(held) && held.length ? JSON.stringify(held).replaceAll(",", ", ") : "");
-    const shown = [text(size[at]), text(stride[at]) && `strides ${text(stride[at])}`, String(value[at] ?? "")].filter(Boolean).join(" ");
-    return [String(each).replace("c10::", "") || "–", shown];
+    const sizes = sizesText(size[at]);
+    const strides = Array.isArray(stride[at]) && stride[at].length ? `strides ${(stride[at] as unknown[]).join(", ")}` : "";
+    const shown = [sizes && `${sizes} ${typeText(each)}`.trim(), strides, String(value[at] ?? "")].filter(Boolean).join(", ");
+    return [String(at + 1), shown];
   });
   return rows.filter(([, shown]) => shown);
+}
+
+// `8192x768`; of a list of tensors the sizes of each.
+function sizesText(held: unknown): string {
+  if (!Array.isArray(held) || !held.length) return "";
+  return held.every((each) => typeof each === "number") ? held.join("x") : held.map(sizesText).filter(Boolean).join(", ");
+}
+
+const TYPES: Record<string, string> = {
+  "c10::BFloat16": "bf16",
+  "c10::Half": "fp16",
+  float: "fp32",
+  double: "fp64",
+  long: "int64",
+  "long int": "int64",
+  int: "int32",
+  "unsigned char": "uint8",
+};
+
+function typeText(type: unknown): string {
+  return TYPES[String(type)] ?? String(type).replace("c10::", "");
 }

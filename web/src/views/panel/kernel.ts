@@ -9,7 +9,7 @@ import { queueDelay } from "../../core/related";
 import type { Columns } from "../../data/columns";
 import type { CaseRow, KernelOrigin, NameParts } from "../../data/documents";
 import type { Events } from "../../data/events";
-import { bar, bars, pairs, type Select, titled } from "./parts";
+import { bars, meter, pairs, type Select, titled } from "./parts";
 
 const MODULE = "nn.Module: ";
 const SAID = new Set(["device", "stream"]); // the head has them
@@ -94,7 +94,7 @@ function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTML
     kernel.roofs.length
       ? bars(
           kernel.roofs.map(({ roof, percent }) =>
-            bar(percent / 100, colours.group(kernel.role), roofName(roof), `${numberText(percent, 1)}%`),
+            meter(percent / 100, colours.group(kernel.role), roofName(roof), `${numberText(percent, 1)}%`),
           ),
         )
       : make("p", {}, kernel.cost_note || "unknown: its work is not in the trace"),
@@ -191,7 +191,7 @@ function stepsPart(
     const other = step[at] >= 0 ? inStep(number)[turn] : undefined;
     if (other === undefined) return null;
     const words = other === at ? make("b", {}, nameOf(name)) : button(nameOf(name), () => select(event[other]), { class: "link" });
-    return bar(length[other] / (kernel.max_ns || 1), colours.group(kernel.role), words, inAll(length[other], kernel.steps[number]));
+    return meter(length[other] / (kernel.max_ns || 1), colours.group(kernel.role), words, inAll(length[other], kernel.steps[number]));
   };
   const rows = facts.steps.map(({ name }, number) => row(name, number)).filter((each) => each !== null);
   const more = rows.length - MOST_STEPS;

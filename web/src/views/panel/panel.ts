@@ -1,37 +1,40 @@
-// What is selected: an event, a range or a finding, in a panel of fixed height, so that nothing below it moves.
+// What is selected: an event, a range, a finding or a fix, in a panel that is there only then.
 
 import "./panel.css";
 import { button, type Child, make, nameOf, replace } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
 import { framed, type Placed, placed } from "../../core/places";
-import { savingText } from "../../core/savings";
 import type { Range } from "../../data/source";
+import { copyButton } from "../page/copying";
+import { Dock } from "./dock";
 import { eventPanel } from "./event";
 import { head } from "./parts";
 import { rangePanel } from "./range";
 
 export function panel(context: Context): HTMLElement {
   const { store } = context;
-  const node = make("section", { class: "panel", "aria-label": "Selection", tabindex: "0" });
+  const inside = make("div", { class: "inside", tabindex: "0" });
+  const dock = new Dock(inside, () => store.set({ selection: null }));
   let turn = 0;
   const show = async () => {
     turn += 1;
     const mine = turn;
+    dock.show(store.state.selection !== null);
     const parts = await partsOf(context).catch((problem) => [make("p", { class: "warning" }, nameOf(String(problem)))]);
     if (mine !== turn) return; // something else is selected by now
-    replace(node, ...parts);
-    node.scrollTop = 0;
+    replace(inside, ...parts);
+    inside.scrollTop = 0;
   };
   let last = store.state.selection;
-  const came = afterRelease(() => keepInView(node));
+  const came = afterRelease(() => keepInView(dock.node));
   store.on(["selection", "align"], ({ selection }) => {
     show();
     if (selection && selection !== last) came();
     last = selection;
   });
   show();
-  return node;
+  return dock.node;
 }
 
 async function partsOf(context: Context): Promise<Child[]> {
@@ -39,14 +42,7 @@ async function partsOf(context: Context): Promise<Child[]> {
   if (selection?.kind === "event") return eventPanel(context, selection.trace, selection.event);
   if (selection?.kind === "finding") return findingPanel(context, selection.trace, selection.rule);
   if (selection?.kind === "range") return rangePanel(context, selection.range);
-  return [
-    make("p", { class: "faint" }, "Nothing is selected. Click an event or a finding, or hold Shift and drag to select a range."),
-    make(
-      "p",
-      {},
-      button("statistics of the visible range", () => context.keys.press("r")),
-    ),
-  ];
+  return [];
 }
 
 // Now, or when the mouse button comes up: nothing moves below a pointer that drags.
@@ -84,25 +80,18 @@ function findingPanel(context: Context, number: number, key: string): Child[] {
   const trace = context.traces[number];
   const found = placed(trace, key);
   if (!trace || !found) return [make("p", { class: "faint" }, "This finding is not in the report.")];
-  const { finding } = found;
+  const { title, detail, todo, code, saves, about } = found;
   return [
-    head(
-      nameOf(finding.title),
-      finding.at_most_ns === null ? null : make("strong", {}, `saves ${savingText(finding)}${perStep(trace)}`),
-      make("span", { class: "faint" }, finding.rule.replaceAll("_", " ")),
-    ),
-    make("p", { class: "text" }, nameOf(finding.detail)),
-    finding.fix ? make("p", { class: "text" }, make("b", {}, "Fix: "), nameOf(finding.fix)) : null,
+    head(nameOf(title), saves ? make("strong", {}, saves) : null, make("span", { class: "faint" }, about)),
+    make("p", { class: "text" }, nameOf(detail)),
+    todo ? make("p", { class: "text" }, make("b", {}, "Fix: "), nameOf(todo)) : null,
+    code ? make("p", { class: "text" }, make("code", {}, nameOf(code)), " ", copyButton(code)) : null,
     walk(context, trace, found),
   ];
 }
 
-function perStep({ facts }: Shown): string {
-  return facts.steps.length ? " per step" : "";
-}
-
 // Buttons that lead the timeline along the places of a finding: its gaps, else its events.
-function walk({ store }: Context, trace: Shown, { finding, place }: Placed): HTMLElement | null {
+function walk({ store }: Context, trace: Shown, { gaps: all, place }: Placed): HTMLElement | null {
   const gaps = place.shades.map(([from, to]): Range => ({ from, to })).sort((a, b) => a.from - b.from);
   const events = place.events.map(([, from, to]): Range => ({ from, to }));
   const stops = gaps.length ? gaps : events;
@@ -125,7 +114,7 @@ function walk({ store }: Context, trace: Shown, { finding, place }: Placed): HTM
     button("›", () => go(1), { "aria-label": `Next ${word}` }),
     button("all of it", () => store.set({ view: whole })),
     said,
-    make("span", { class: "faint" }, gaps.length ? counted(gaps.length, finding.evidence.gaps) : `${numberText(events.length)} listed`),
+    make("span", { class: "faint" }, gaps.length ? counted(gaps.length, all) : `${numberText(events.length)} listed`),
   );
 }
 

@@ -1,7 +1,7 @@
 // Parts that the panels share: titled sections that fill columns, pairs of terms and values, bars.
 
 import { type Child, make, nameOf } from "../../base/dom";
-import { percentText } from "../../base/units";
+import { bar } from "../page/bars";
 
 export type Select = (event: number) => void;
 
@@ -31,11 +31,14 @@ export function pairs(rows: readonly Pair[]): HTMLElement {
 }
 
 // A share of something, as a bar behind its words.
-export function bar(share: number | null, colour: string, words: Child, figure: string): HTMLElement {
-  const fill = make("span", { class: "fill" });
-  fill.style.width = percentText(Math.min(Math.max(share ?? 0, 0), 1));
-  fill.style.background = colour;
-  return make("li", { class: "meter" }, fill, make("span", { class: "words" }, words), make("span", { class: "figure" }, figure));
+export function meter(share: number | null, colour: string, words: Child, figure: string): HTMLElement {
+  return make(
+    "li",
+    { class: "meter" },
+    bar([{ to: share ?? 0, colour }]),
+    make("span", { class: "words" }, words),
+    make("span", { class: "figure" }, figure),
+  );
 }
 
 export function bars(...rows: Child[]): HTMLElement {

@@ -4,7 +4,7 @@ import { button, type Child, make, nameOf } from "../../base/dom";
 import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, ownTime, type Shown } from "../../core/context";
 import type { Part, Range, RangeStats } from "../../data/source";
-import { bar, bars, columns, head, pairs, titled } from "./parts";
+import { bars, columns, head, meter, pairs, titled } from "./parts";
 
 const MOST_GROUPS = 8;
 const MOST_KERNELS = 8;
@@ -75,7 +75,7 @@ function statistics(context: Context, trace: Shown, stats: RangeStats): HTMLElem
     workPart(stats),
     partsPart("GPU time by group", stats.groups, MOST_GROUPS, (part) => {
       const name = trace.facts.groups[part.number] ?? "other";
-      return bar(part.ns / (stats.busyNs || 1), context.colours.group(name), name.replaceAll("_", " "), figure(part));
+      return meter(part.ns / (stats.busyNs || 1), context.colours.group(name), name.replaceAll("_", " "), figure(part));
     }),
     partsPart("GPU time by kernel", stats.kernels, MOST_KERNELS, (part) => kernelBar(context, trace, stats, part)),
     leftOut ? make("p", { class: "warning" }, `${numberText(leftOut)} events are not in this page: these figures lack them.`) : null,
@@ -139,7 +139,7 @@ function partsPart(title: string, parts: readonly Part[], most: number, row: (pa
 function kernelBar(context: Context, trace: Shown, stats: RangeStats, part: Part): HTMLElement {
   const { short, role } = trace.facts.kernels[part.number];
   const link = button(nameOf(short), () => selectFirst(context, trace, part.number, stats.from), { class: "link" });
-  return bar(part.ns / (stats.busyNs || 1), context.colours.group(role), link, figure(part));
+  return meter(part.ns / (stats.busyNs || 1), context.colours.group(role), link, figure(part));
 }
 
 // The first launch of a kernel that reaches into the range.

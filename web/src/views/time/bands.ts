@@ -24,11 +24,14 @@ export function drawBands(scene: Scene, ground: Ground, ratio: number): void {
 
 function drawStrip(scene: Scene, ground: Ground, track: Track, tile: Tile, place: BandPlace): void {
   const strip = tile.strips.find((each) => each.gpu === track.gpu);
-  if (strip) ground.strip(coloured(scene, track, strip.bands, false), { ...place, faint: 1 });
+  if (strip) ground.strip(coloured(scene, track, strip.bands, false), place);
+  const chosen = scene.chosen[track.trace]?.strip(track.gpu, tile);
+  if (chosen?.size) ground.strip(coloured(scene, track, chosen, false), { ...place, faint: 1, over: true });
 }
 
 function drawRows(scene: Scene, ground: Ground, track: Track, place: BandPlace, ratio: number): void {
   const height = Math.round((track.rowHeight - 2) * ratio);
+  const tile = scene.tiles[track.trace];
   for (const row of scene.rowsOf(track)) {
     const top = place.top + Math.round(row.row * track.rowHeight * ratio);
     if (top > scene.height * ratio || top + height < place.clip) continue;
@@ -37,16 +40,10 @@ function drawRows(scene: Scene, ground: Ground, track: Track, place: BandPlace, 
     const others = coloured(scene, track, row.bands, false);
     if (annotations.length) ground.row(annotations, line);
     if (others.length) ground.row(others, { ...place, top, height });
-    const chosen = coloured(scene, track, chosenBands(scene, track, row.bands), false);
+    const work = tile && scene.chosen[track.trace]?.row(track.lane, row.row, tile);
+    const chosen = work?.size ? coloured(scene, track, work, false) : [];
     if (chosen.length) ground.row(chosen, { ...place, top, height, faint: 1, over: true });
   }
-}
-
-// The bands of the group that the legend chose: they are drawn over those of the others, which are faint.
-function chosenBands(scene: Scene, track: Track, bands: Map<number, Float64Array>): Map<number, Float64Array> {
-  const group = scene.shown(track).facts.groups.indexOf(scene.context.store.state.filter);
-  const own = bands.get(group);
-  return new Map(own ? [[group, own]] : []);
 }
 
 // Bands with their colours: of annotations, which are a thin line, or of all else.
@@ -54,7 +51,7 @@ function coloured(scene: Scene, track: Track, bands: Map<number, Float64Array>, 
   const { colours } = scene.context;
   const { groups } = scene.shown(track).facts;
   const wanted = [...bands].filter(([group]) => (groups[group]?.endsWith("annotation") ?? false) === annotations);
-  return wanted.map(([group, busy]) => [busy, rgbOf(annotations ? colours.accent : colours.group(groups[group]))]);
+  return wanted.map(([group, busy]) => [busy, rgbOf(annotations ? colours.annotation : colours.group(groups[group]))]);
 }
 
 // The pixel of a tile that each pixel of a range in its time shows: a tile may be wider than the range, or that of an earlier view.
@@ -117,25 +114,25 @@ export class Pixels implements Ground {
   }
 
   // A utilisation strip: groups upon each other, as high as they are busy.
-  strip(shares: Shares, { at, pixel, top, height, clip }: BandPlace): void {
+  strip(shares: Shares, { at, pixel, top, height, clip, faint }: BandPlace): void {
     for (let x = 0; x < at.length; x++) {
       let low = 0;
       for (const [busy, rgb] of at[x] < 0 ? [] : shares) {
         const high = low + (busy[at[x]] / pixel) * height;
-        if (high > low) this.column(x, top + height - high, top + height - low, rgb, clip);
+        if (high > low) this.column(x, top + height - high, top + height - low, rgb, clip, faint);
         low = high;
       }
     }
   }
 
   // From one height to another, both fractions: the lines at the ends are as opaque as they are covered.
-  private column(x: number, high: number, low: number, rgb: Rgb, clip: number): void {
+  private column(x: number, high: number, low: number, rgb: Rgb, clip: number, faint: number): void {
     const width = this.image.width;
     const last = Math.min(Math.ceil(low - 1e-6), this.image.height);
     for (let y = Math.max(Math.floor(high), clip, 0); y < last; y++) {
       const covered = Math.min(low, y + 1) - Math.max(high, y);
       const place = y * width + x;
-      this.data[place] = covered > 0.999 ? packed(rgb, 255) : added(this.data[place], rgb, covered);
+      this.data[place] = covered > 0.999 ? packed(rgb, 255 * faint) : added(this.data[place], rgb, covered * faint);
     }
   }
 }
@@ -148,7 +145,7 @@ function mixed(sums: Float32Array, at: number, pixel: number, faint: number): nu
   return packed([sums[at + 1] / sum, sums[at + 2] / sum, sums[at + 3] / sum], alpha * faint * 255);
 }
 
-function packed([red, green, blue]: Rgb, alpha: number): number {
+export function packed([red, green, blue]: Rgb, alpha: number): number {
   return ((Math.round(alpha) << 24) | (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red)) >>> 0;
 }
 

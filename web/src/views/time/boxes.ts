@@ -63,12 +63,13 @@ export class Boxes {
   private box(events: Events, at: number, x: number, y: number, width: number, height: number, filled: boolean): void {
     const { pen } = this;
     const { colours } = this.context;
+    const fill = colours.group(events.group(at));
     if (filled) {
-      pen.fillStyle = colours.group(events.group(at));
+      pen.fillStyle = fill;
       pen.fillRect(x, y, width, height);
     }
     const mark = markOf(events, at);
-    drawMark(pen, mark, x, y, width, height, colours.onFill);
+    drawMark(pen, mark, x, y, width, height, colours.ink(fill));
     if (width > 3) {
       pen.fillStyle = EDGE;
       pen.fillRect(x, y, 1, height);
@@ -78,20 +79,20 @@ export class Boxes {
       pen.fillRect(x, y + height - 2, width, 2);
     }
     if (width > LABEL_FROM)
-      this.label((mark in SIGNS ? `${SIGNS[mark]} ` : "") + events.label(at), x, y + height / 2, width, colours.onFill);
+      this.label((mark in SIGNS ? `${SIGNS[mark]} ` : "") + events.label(at), x, y + height / 2, width, colours.ink(fill));
   }
 
   private bracket(events: Events, at: number, x: number, y: number, width: number, height: number): void {
     const { pen } = this;
     const { colours } = this.context;
-    pen.strokeStyle = colours.accent;
+    pen.strokeStyle = colours.annotation;
     pen.beginPath();
     pen.moveTo(x + 0.5, y + height - 2);
     pen.lineTo(x + 0.5, y + 1.5);
     pen.lineTo(x + width - 0.5, y + 1.5);
     pen.lineTo(x + width - 0.5, y + height - 2);
     pen.stroke();
-    if (width > LABEL_FROM) this.label(events.name(at), x, y + height / 2 + 1, width, colours.accent);
+    if (width > LABEL_FROM) this.label(events.name(at), x, y + height / 2 + 1, width, colours.annotation);
   }
 
   private label(text: string, x: number, y: number, width: number, colour: string): void {

@@ -96,7 +96,7 @@ export class Hits {
       const here = `${Math.round(left)} ${place?.y}`;
       if (!place || drawn.has(here)) continue;
       drawn.add(here);
-      pen.fillStyle = scene.context.colours.accent;
+      pen.fillStyle = scene.context.colours.note;
       pen.fillRect(Math.round(left), place.y, 1, place.height);
     }
   }

@@ -59,7 +59,7 @@ export function drawRuler(scene: Scene, pen: Pen): void {
       pen.fillStyle = colours.back;
       pen.fillRect(x, 1, pen.measureText(text).width + 8, RULER - 5);
     }
-    pen.fillStyle = kind === "tick" ? colours.faint : colours[kind === "range" ? "accent" : "warn"];
+    pen.fillStyle = kind === "tick" ? colours.faint : colours[kind === "range" ? "accent" : "note"];
     pen.fillText(text, kind === "range" ? x + 4 : x, RULER / 2);
   }
 }

@@ -1,9 +1,10 @@
 // What the parts of the timeline share: the size, the range in view, where tracks lie, and the latest tiles.
 
+import { ChosenWork } from "../../core/chosenwork";
 import type { Context, Shown } from "../../core/context";
-import { chosen, isPath } from "../../core/flame";
+import { chosen, namesWork } from "../../core/flame";
 import { allowed, home, padded } from "../../core/moving";
-import { placed } from "../../core/places";
+import { placeOf } from "../../core/places";
 import { type Matches, matches } from "../../core/searching";
 import { type Layout, layOut, type Track } from "../../core/tracks";
 import { Events } from "../../data/events";
@@ -22,6 +23,7 @@ export class Scene {
   opened = ""; // the key of a track that is about to be opened
   pointer: { x: number; y: number } | null = null;
   matches: (Matches | null)[];
+  chosen: (ChosenWork | null)[] = []; // the work that a filter or a search leaves
   readonly selected: Selected;
   readonly tiles: (Tile | null)[];
   private readonly asked: string[] = [];
@@ -51,12 +53,28 @@ export class Scene {
     const { traces, store } = this.context;
     if (this.works.filter !== store.state.filter) this.loadWorks(store.state.filter);
     this.matches = traces.map((trace, at) => matches(trace, store.state, this.works.of[at]));
+    this.choose();
+  }
+
+  // What a filter or a search leaves is drawn in full over the rest; a server sends the GPU work first.
+  private async choose(): Promise<void> {
+    const asked = this.matches;
+    this.chosen = asked.map(() => null);
+    const found = await Promise.all(
+      this.context.traces.map(async ({ source }, at) => {
+        const isMatch = asked[at];
+        return isMatch && new ChosenWork(await source.gpuWork(), isMatch);
+      }),
+    ).catch(() => []);
+    if (asked !== this.matches) return;
+    this.chosen = found;
+    this.redraw();
   }
 
   // The work of a box of the flame graph is known a moment later.
   private async loadWorks(filter: string): Promise<void> {
     this.works = { filter, of: [] };
-    if (!isPath(filter)) return;
+    if (!namesWork(filter)) return;
     const of = await Promise.all(this.context.traces.map((trace) => chosen(trace, filter)));
     if (this.works.filter !== filter) return;
     this.works = { filter, of };
@@ -198,7 +216,7 @@ class Selected {
     const { selection } = store.state;
     if (selection?.kind === "range") return selection.range;
     if (selection?.kind === "finding") {
-      const frame = placed(traces[selection.trace], selection.rule)?.place.frame;
+      const frame = placeOf(traces[selection.trace], selection.rule)?.frame;
       const { zero } = traces[selection.trace] ?? { zero: 0 };
       return frame ? { from: frame[0] - zero, to: frame[1] - zero } : null;
     }

@@ -2,7 +2,7 @@
 
 import { timeText } from "../../base/units";
 import type { Pen } from "../../core/pen";
-import { placed } from "../../core/places";
+import { placeOf } from "../../core/places";
 import type { Track } from "../../core/tracks";
 import type { Range } from "../../data/source";
 import type { Scene } from "./scene";
@@ -20,7 +20,7 @@ export function drawShades(scene: Scene, pen: Pen): void {
 // The gaps of a finding over the tracks of their GPU, and frames around its kernels.
 function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void {
   const shown = scene.context.traces[trace];
-  const found = placed(shown, rule);
+  const found = placeOf(shown, rule);
   if (!found) return;
   const { warn, accent } = scene.context.colours;
   const gpu = scene.visible().filter((track) => track.trace === trace && scene.isGpu(track));
@@ -31,9 +31,8 @@ function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void 
       shade(scene, pen, own, scene.top(track), scene.top(track) + track.height, colour);
     }
   };
-  for (const gap of found.place.shades.filter(near)) each(gap, warn, gap[2] ?? null);
-  if (!found.place.shades.length)
-    for (const [, from, to] of found.place.events.filter(([, ...range]) => near(range))) each([from, to], accent, null);
+  for (const gap of found.shades.filter(near)) each(gap, warn, gap[2] ?? null);
+  for (const [, from, to] of found.events.filter(([, ...range]) => near(range))) each([from, to], accent, null);
 }
 
 function gpuOf(scene: Scene, track: Track): number | null {
@@ -55,7 +54,7 @@ function shade(scene: Scene, pen: Pen, { from, to }: Range, top: number, bottom:
 
 export function drawMarks(scene: Scene, pen: Pen): void {
   const { colours, store } = scene.context;
-  pen.strokeStyle = colours.warn;
+  pen.strokeStyle = colours.note;
   pen.setLineDash([4, 3]);
   pen.beginPath();
   for (const time of store.state.marks) {
@@ -71,7 +70,7 @@ export function drawMarks(scene: Scene, pen: Pen): void {
 export function drawOnRuler(scene: Scene, pen: Pen, height: number): void {
   const { colours, store } = scene.context;
   const { selection, marks } = store.state;
-  pen.fillStyle = colours.warn;
+  pen.fillStyle = colours.note;
   for (const x of marks.map((time) => scene.x(time))) {
     if (x < -9 || x > scene.width + 9) continue;
     pen.beginPath();

@@ -1,11 +1,12 @@
 // The timeline: tracks on a canvas under a ruler, GPU first; moving by mouse and by keyboard.
 
 import "./time.css";
-import { button, make, nameOf, replace } from "../../base/dom";
+import { make, nameOf, replace } from "../../base/dom";
 import { percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import { STRIP, type Track } from "../../core/tracks";
 import type { Range } from "../../data/source";
+import { legend } from "../page/legend";
 import { eventsOf } from "./boxes";
 import { tracksCanvas } from "./canvas";
 import { listen, moveByKey, reveal, showGpu } from "./gestures";
@@ -13,19 +14,31 @@ import { names } from "./names";
 import { minimap, RULER, ruler } from "./ruler";
 import { Scene } from "./scene";
 import { timelinePicture } from "./timepicture";
+import { Waiting } from "./waiting";
 
-const SHARE = 0.46; // of the window's height
+const SHARE = 0.52; // of the window's height
+const LEAST = 200;
+const BELOW = 60; // pixels for the legend and the heads of the tabs
+
+// What the panel of the selection leaves of the window, when the page is not scrolled.
+function free(body: HTMLElement): number {
+  const below = Number.parseFloat(document.documentElement.style.getPropertyValue("--panel-below")) || 0;
+  if (!below) return window.innerHeight;
+  return Math.round(window.innerHeight - below - BELOW - body.getBoundingClientRect().top - window.scrollY);
+}
 
 export function timeline(context: Context): HTMLElement {
   const { store } = context;
   const scene = new Scene(context);
   const gutter = names(scene);
   const canvas = tracksCanvas(scene);
-  const body = make("div", { class: "stage" }, make("div", { class: "gutter" }, gutter.pinned, gutter.moving), canvas, tip(scene, canvas));
+  const waiting = new Waiting(scene);
+  const sides = make("div", { class: "gutter" }, gutter.pinned, gutter.moving);
+  const body = make("div", { class: "stage" }, waiting.node, sides, canvas, tip(scene, canvas, waiting));
   const node = make("section", { class: "timeline", "aria-label": "Timeline" }, minimap(scene), ruler(scene), body, legend(context));
   const arrange = () => {
     scene.arrange();
-    const room = Math.max(Math.round(window.innerHeight * SHARE) - RULER, 200);
+    const room = Math.max(Math.min(Math.round(window.innerHeight * SHARE) - RULER, free(body)), LEAST);
     scene.height = Math.min(scene.layout.pinnedHeight + scene.layout.height, room);
     scene.width = Math.max(canvas.clientWidth, 100);
     scene.ratio = window.devicePixelRatio || 1;
@@ -33,7 +46,7 @@ export function timeline(context: Context): HTMLElement {
     gutter.show();
     scene.redraw();
   };
-  context.pictures.push(timelinePicture(scene));
+  context.pictures.push(timelinePicture(scene, waiting));
   Object.assign(context, { layout: () => described(scene, canvas) });
   listen(scene, canvas, gutter.moving);
   moveByKey(scene, node);
@@ -91,62 +104,9 @@ function rowsOf(scene: Scene, track: Track): Described["rows"] {
   return Array.from({ length: track.rows }, (_, number) => row(number));
 }
 
-// What the colours mean. A group is a button: it shows its kernels, and makes all else faint.
-
-const HOST: Record<string, string> = {
-  cpu_op: "op",
-  cuda_runtime: "launch or other call",
-  python_function: "Python frame",
-  overhead: "profiler overhead",
-};
-
-export function legend(context: Context): HTMLElement {
-  const node = make("ul", { class: "legend", "aria-label": "Colours" });
-  const show = () => {
-    replace(
-      node,
-      gpuGroups(context).map((group) => make("li", {}, groupButton(context, group))),
-      hostGroups(context).map((group) => make("li", {}, swatch(context, group), HOST[group])),
-    );
-  };
-  context.store.on(["filter"], show);
-  show();
-  return node;
-}
-
-// The groups of GPU work, those that take longest first.
-function gpuGroups({ traces }: Context): string[] {
-  const times = new Map<string, number>();
-  for (const { facts } of traces) {
-    for (const { role, total_ns: time } of facts.kernels) times.set(role, (times.get(role) ?? 0) + (time ?? 0));
-    const totals = facts.look?.totals;
-    if (totals && totals.memcpys + totals.memsets) times.set("copy", times.get("copy") ?? 0);
-  }
-  return [...times.keys()].sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0));
-}
-
-function hostGroups({ traces }: Context): string[] {
-  const there = new Set(traces.flatMap(({ facts }) => facts.lanes.map((lane) => lane.kind)));
-  const isThere = (group: string) => (group === "python_function" ? there.has("python") : there.has("thread"));
-  return Object.keys(HOST).filter(isThere);
-}
-
-function groupButton(context: Context, group: string): HTMLElement {
-  const { store } = context;
-  const isOn = store.state.filter === group;
-  const press = () => store.set({ filter: isOn ? "" : group });
-  return button([swatch(context, group), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
-}
-
-function swatch({ colours }: Context, group: string): HTMLElement {
-  const node = make("span", { class: "swatch" });
-  node.style.background = colours.group(group);
-  return node;
-}
-
 // What is under the pointer, beside it.
 
-function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
+function tip(scene: Scene, canvas: HTMLCanvasElement, waiting: Waiting): HTMLElement {
   const node = make("div", { class: "tip", "aria-hidden": "true" });
   node.hidden = true;
   const hide = () => {
@@ -154,7 +114,7 @@ function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
   };
   canvas.addEventListener("pointermove", (event) => {
     const track = event.buttons ? null : scene.trackAt(event.offsetY);
-    const text = track && textOf(scene, track, event.offsetX, event.offsetY);
+    const text = track && textOf(scene, waiting, track, event.offsetX, event.offsetY);
     if (!text) return hide();
     replace(node, nameOf(text));
     node.hidden = false;
@@ -169,8 +129,8 @@ function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
   return node;
 }
 
-function textOf(scene: Scene, track: Track, x: number, y: number): string {
-  if (track.gpu >= 0) return busyText(scene, track, x);
+function textOf(scene: Scene, waiting: Waiting, track: Track, x: number, y: number): string {
+  if (track.gpu >= 0) return [busyText(scene, track, x), waiting.wordsAt(track, x)].filter(Boolean).join(", idle ");
   const number = Math.floor((y - scene.top(track)) / track.rowHeight);
   const row = scene.rowsOf(track).find((each) => each.row === number);
   if (!row) return "";

@@ -7,26 +7,28 @@ import { drawGrid } from "./canvas";
 import { Overlay } from "./overlay";
 import { drawRuler, RULER } from "./ruler";
 import type { Scene } from "./scene";
+import type { Waiting } from "./waiting";
 
 const GUTTER = 150;
 const SHADES = 32; // steps from empty to full: fewer rectangles, and no difference to the eye
 const FONT = "11px ui-monospace, monospace";
 
-export function timelinePicture(scene: Scene): Picture {
+export function timelinePicture(scene: Scene, waiting: Waiting): Picture {
   return {
     title: "Timeline",
     size: () => ({ width: GUTTER + scene.width, height: RULER + scene.height }),
-    paint: (pen) => paint(scene, pen),
+    paint: (pen) => paint(scene, waiting, pen),
   };
 }
 
-function paint(scene: Scene, pen: Pen): void {
+function paint(scene: Scene, waiting: Waiting, pen: Pen): void {
   pen.font = FONT;
   pen.textBaseline = "middle";
   within(pen, 0, RULER, GUTTER - 4, scene.height, () => names(scene, pen));
   within(pen, GUTTER, 0, scene.width, RULER, () => drawRuler(scene, pen));
   within(pen, GUTTER, RULER, scene.width, scene.height, () => {
     drawGrid(scene, pen);
+    waiting.picture(pen);
     drawBands(scene, new Shapes(pen, rgbOf(scene.context.colours.back)), 1);
     new Overlay(scene, pen).draw();
   });
@@ -56,12 +58,13 @@ class Shapes implements Ground {
     private readonly back: Rgb,
   ) {}
 
-  strip(shares: Shares, { at, pixel, top, height, clip }: BandPlace): void {
+  strip(shares: Shares, { at, pixel, top, height, clip, faint }: BandPlace): void {
     if (top + height <= clip) return;
     const low = new Float64Array(at.length);
     for (const [busy, rgb] of shares) {
       const part = (x: number) => (at[x] < 0 ? 0 : busy[at[x]] / pixel);
-      this.pen.fillStyle = colourText(rgb);
+      const one = (each: 0 | 1 | 2) => rgb[each] * faint + this.back[each] * (1 - faint);
+      this.pen.fillStyle = colourText([one(0), one(1), one(2)]);
       const draw = (from: number, to: number) => {
         if (part(from) > 0) this.pen.fillRect(from, top + height * (1 - low[from] - part(from)), to - from, height * part(from));
       };
