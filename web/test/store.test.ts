@@ -14,6 +14,7 @@ const FULL: State = {
   basis: "recording" as const,
   pair: 2,
   marks: [5, 17],
+  notes: [{ from: -3, to: 9, text: "why_is this slow? & <b>\nhere" }],
 };
 
 test("an address restores everything", () => {
@@ -36,6 +37,7 @@ test("an address that is not sound is as good as none", () => {
     "select=event.0.__proto__",
     "select=range.5",
     "mark=1e400&mark=x",
+    "note=9_1_late&note=x_2_a&note=1_2_",
     "%%%&=&#",
   ];
   for (const address of addresses) assert.deepEqual(fromAddress(address), INITIAL, address);

@@ -24,6 +24,11 @@ export type Selection =
   | { kind: "range"; range: Range } // in shared time
   | { kind: "finding"; trace: number; rule: string };
 
+// In shared time; `from` and `to` are the same for a mark.
+export interface Note extends Range {
+  text: string;
+}
+
 export interface State {
   view: Range | null; // in shared time, see context.ts; null: where the page opens, the typical step
   selection: Selection | null;
@@ -33,6 +38,7 @@ export interface State {
   pinned: readonly string[]; // tracks that stay on top, by key: `0/gpu0/stream7`
   open: readonly string[]; // folded tracks that were opened
   marks: readonly number[]; // times that M marked
+  notes: readonly Note[]; // words on a time or a range
   align: string; // what traces are aligned by: a step or region by name; empty: the typical step
   pair: number; // of `compared.pairs`: the two traces whose changes are listed
   basis: "step" | "recording"; // what times are of, everywhere; a trace without steps has only its recording
@@ -47,6 +53,7 @@ export const INITIAL: State = {
   pinned: [],
   open: [],
   marks: [],
+  notes: [],
   align: "",
   pair: 0,
   basis: "step",
@@ -117,6 +124,7 @@ export function toAddress(state: State): string {
   if (state.pair) parts.set("pair", String(state.pair));
   if (state.basis !== INITIAL.basis) parts.set("basis", state.basis);
   for (const time of state.marks) parts.append("mark", String(Math.round(time)));
+  for (const note of state.notes) parts.append("note", `${rangeText(note)}_${note.text}`);
   return parts.toString();
 }
 
@@ -135,10 +143,16 @@ export function fromAddress(address: string): State {
     marks: list("mark")
       .filter((each) => WHOLE.test(each))
       .map(Number),
+    notes: list("note").flatMap(noteOf),
     align: text("align"),
     pair: /^\d{1,3}$/.test(text("pair")) ? Number(text("pair")) : INITIAL.pair,
     basis: text("basis") === "recording" ? "recording" : INITIAL.basis,
   };
+}
+
+function noteOf(said: string): Note[] {
+  const [, from, to, text] = said.match(/^(-?\d{1,16})_(-?\d{1,16})_(.+)$/s) ?? [];
+  return text && Number(from) <= Number(to) ? [{ from: Number(from), to: Number(to), text }] : [];
 }
 
 function rangeText({ from, to }: Range): string {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from show.browser import audit
@@ -71,3 +73,34 @@ def test_tab_reaches_everything_in_order(shown: Page) -> None:
         for word in ("light and dark", "Copy", "Search", "PNG", "Timeline", "card", "Findings")
     ]
     assert places == sorted(places)
+
+
+def test_a_note_is_in_the_link_and_in_the_saved_page(shown: Page, tmp_path: Path) -> None:
+    shown.press("r", "n")
+    shown.hands.type("the <b>optimizer</b> waits & waits")
+    shown.press("Enter")
+    (note,) = shown.state("notes")
+    assert note["text"] == "the <b>optimizer</b> waits & waits"
+    shown.wait("location.hash.includes('note=')")
+    shown.run("foretrace.store.set({tab: 'kernels'})")
+    saved = shown.answer("""
+        (async () => {
+            const blobs = [], made = URL.createObjectURL;
+            URL.createObjectURL = (blob) => { blobs.push(blob); return made.call(URL, blob); };
+            const click = HTMLAnchorElement.prototype.click;
+            HTMLAnchorElement.prototype.click = () => {};
+            [...document.querySelectorAll('.notes button')].find((each) => each.textContent === 'save page').click();
+            Object.assign(URL, {createObjectURL: made}); HTMLAnchorElement.prototype.click = click;
+            return blobs[0].text();
+        })()
+    """)
+    target = tmp_path / "saved.html"
+    target.write_text(saved, encoding="utf-8")
+    assert shown.sticks_out() == []
+    shown.browser.open(target.as_uri())
+    assert shown.state("notes") == [note]
+    assert shown.state("tab") == "kernels"
+    assert "optimizer" in shown.text(".notes")
+    assert shown.said() == []
+    shown.click(".notes li button:last-child")
+    assert shown.state("notes") == []

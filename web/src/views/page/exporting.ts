@@ -70,7 +70,7 @@ function fileName({ traces }: Context): string {
   );
 }
 
-function download(blob: Blob, name: string): void {
+export function download(blob: Blob, name: string): void {
   const address = URL.createObjectURL(blob);
   const link = make("a", { href: address, download: name });
   link.click();

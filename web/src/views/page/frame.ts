@@ -19,6 +19,7 @@ import { panel } from "../panel/panel";
 import { rooflineTab } from "../roofline/rooflinetab";
 import { timeline } from "../time/timeline";
 import { exporting } from "./exporting";
+import { notes } from "./notes";
 import { followAddress, type TabPart, tabs } from "./tabs";
 import { basis, help, searching, steps } from "./toolbar";
 
@@ -43,6 +44,7 @@ export function showViewer(root: HTMLElement, context: Context, more: readonly T
     beside(timeline(context), changeList(context) ?? insights(context)),
     leftOut(context),
     panel(context),
+    notes(context),
     tabs(context, parts),
   );
   watchKeys(context);

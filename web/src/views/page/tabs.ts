@@ -77,7 +77,9 @@ export function followAddress(store: Store): void {
   let waiting = 0;
   const read = () => store.set(fromAddress(location.hash));
   const write = () => history.replaceState(null, "", `#${toAddress(store.state)}`);
+  const saved = document.documentElement.dataset.address; // of a page that was saved with its notes
   if (location.hash) read();
+  else if (saved) store.set(fromAddress(saved));
   window.addEventListener("hashchange", read);
   store.on(KEYS, () => {
     clearTimeout(waiting);

@@ -11,7 +11,7 @@ import type { Events } from "../../data/events";
 import type { Range } from "../../data/source";
 import { Boxes } from "./boxes";
 import type { Scene } from "./scene";
-import { drawMarks, drawShades } from "./shading";
+import { drawMarks, drawNotes, drawShades } from "./shading";
 
 export class Overlay {
   private readonly boxes: Boxes;
@@ -37,6 +37,7 @@ export class Overlay {
       drawShades(scene, pen);
       drawArrows(scene, pen);
       drawMarks(scene, pen);
+      drawNotes(scene, pen);
     });
   }
 

@@ -1,6 +1,6 @@
 // Ranges over the tracks: the selected one with its length, and those of the selected finding; times that M marked.
 
-import { timeText } from "../../base/units";
+import { cutText, timeText } from "../../base/units";
 import type { Pen } from "../../core/pen";
 import { placeOf } from "../../core/places";
 import type { Track } from "../../core/tracks";
@@ -50,6 +50,30 @@ function shade(scene: Scene, pen: Pen, { from, to }: Range, top: number, bottom:
   pen.globalAlpha = 0.8;
   for (const x of width > EDGED ? [left, left + width - 1] : []) pen.fillRect(x, top, 1, bottom - top);
   pen.globalAlpha = 1;
+}
+
+const NOTE = 16; // pixels high
+const NOTE_LETTERS = 60;
+
+// Notes at the foot of the tracks, one below the other where they would overlap.
+export function drawNotes(scene: Scene, pen: Pen): void {
+  const { colours, store } = scene.context;
+  const ends: number[] = []; // of the last note in each line
+  for (const note of store.state.notes) {
+    const text = cutText(note.text, NOTE_LETTERS),
+      wide = text.length * 6.7 + 8;
+    const x = Math.min(Math.max(scene.x(note.from), 0), Math.max(scene.width - wide, 0));
+    if (scene.x(note.to) < 0 || scene.x(note.from) > scene.width) continue;
+    shade(scene, pen, note, 0, scene.height, colours.warn);
+    const free = ends.findIndex((end) => end < x),
+      line = free < 0 ? ends.length : free;
+    ends[line] = x + wide + 4;
+    const y = scene.height - NOTE * (line + 1);
+    pen.fillStyle = colours.back;
+    pen.fillRect(x, y, wide, NOTE - 1);
+    pen.fillStyle = colours.text;
+    pen.fillText(text, x + 4, y + NOTE / 2);
+  }
 }
 
 export function drawMarks(scene: Scene, pen: Pen): void {

@@ -51,7 +51,7 @@ export function timeline(context: Context): HTMLElement {
   listen(scene, canvas, gutter.moving);
   moveByKey(scene, node);
   store.on(["pinned", "open", "align"], arrange);
-  store.on(["view", "marks"], () => scene.redraw());
+  store.on(["view", "marks", "notes"], () => scene.redraw());
   store.on(["search", "filter"], () => {
     scene.look();
     scene.redraw();
