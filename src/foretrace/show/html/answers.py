@@ -21,6 +21,7 @@ from foretrace.show.render.terminal import plain
 
 ROWS = 6  # of where the time goes
 FILTERS_GROUPS, BETWEEN = "= ", " | "  # as `web/src/core/flame.ts` reads them
+NOTHING = "the trace has no step whose time a fix could shorten"
 FIX = "fix_"  # before the name of a fix, where a page names what is selected
 
 
@@ -86,7 +87,7 @@ def answers(trace: Trace, overview: Overview) -> Answers:
     word = next((line.label for line in lines if line.text == verdict.text), "UNKNOWN")
     first = next((line.text for line in lines if line.label == "DO FIRST"), verdict.first)
     bases = [basis for basis in _bases(trace, look) if basis is not None]
-    first = first.replace(" (--findings)", "")  # an option of the terminal
+    first = first.replace(" (--findings)", "") or NOTHING  # that is an option of the terminal
     told = plain(verdict.text), plain(first), plain(verdict.then)
     return Answers(word.removesuffix("-BOUND"), *told, list(_cards(look)), bases)
 

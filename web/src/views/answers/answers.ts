@@ -13,7 +13,7 @@ import { CAUSES, swatch } from "../page/legend";
 import { times } from "../page/predicted";
 
 const MOST_NAMED = 5; // parts of the stacked bar that are named below it
-const NOT_BOUND: Record<string, string> = { "CPU TIME": "CPU", "NO GPU TIME": "no GPU time" };
+const WORDS: Record<string, string> = { GPU: "GPU", "CPU TIME": "CPU", "NO GPU TIME": "unknown" };
 
 export function answers(context: Context): HTMLElement | null {
   if (context.traces.length > 1) return null;
@@ -48,7 +48,7 @@ function bound(context: Context, trace: Shown): HTMLElement {
     "bound",
     "Bound by",
     null,
-    make("p", { class: "word" }, NOT_BOUND[word] ?? word.toLowerCase()),
+    make("p", { class: "word" }, WORDS[word] ?? word.toLowerCase()),
     make("p", { class: "told", title: text }, nameOf(text)),
     basis ? composition(context, basis) : null,
   );
