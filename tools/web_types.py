@@ -13,6 +13,7 @@ from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.memory_html import SnapshotPage
 from foretrace.show.html.page import GemmsPage, RoofsPage
 from foretrace.show.html.report import Report, TryPage
+from foretrace.show.html.why_html import WhyPage
 from foretrace.show.render.terminal import Section
 from foretrace.show.serve.library import SearchResult
 from foretrace.show.serve.tiles import PackedTile
@@ -22,7 +23,7 @@ HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
 ROOTS = (
-    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SnapshotPage, TryPage, SearchResult,
+    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SnapshotPage, TryPage, WhyPage, SearchResult,
     PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
@@ -32,6 +33,10 @@ KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("GemmsPage", "head"): (Section, ""),
     ("GemmsPage", "sections"): (Section, "[]"),
     ("RoofsPage", "head"): (Section, ""),
+    ("WhyPage", "head"): (Section, ""),
+    ("WhyPage", "sections"): (Section, "[]"),
+    ("WhyPage", "not_fused"): (Section, "[]"),
+    ("WhyKernel", "about"): (Section, ""),
     ("RoofsPage", "sections"): (Section, "[]"),
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),

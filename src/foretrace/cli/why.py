@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     "Another run of the program, such as one with max-autotune: what it made of each pair.",
     type=use.PATH,
 )
+@use.option("--html FILE", "Write a page: stages, kernels with their code, pairs not fused.")
 @use.shown("--top", "How many kernels and pairs to list.", default=20, type=click.IntRange(0))
 @use.opens_trace
 def command(
@@ -36,6 +37,7 @@ def command(
     kernel: str | None,
     form: str,
     against: str | None,
+    html: str | None,
     top: int,
     reading: use.Reading,
     **wanted: bool,
@@ -50,6 +52,7 @@ def command(
     foretrace why traces/run
     foretrace why traces/run triton_poi_fused_gelu_mul_0
     foretrace why traces/run --not-fused
+    foretrace why traces/run --html why.html
     foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
@@ -58,6 +61,11 @@ def command(
         from foretrace.analyze.why.explained import kernels_named
 
         why.kernels = kernels_named(why, kernel)
+    if html:
+        from foretrace.show.html.page import write_page
+        from foretrace.show.html.why_html import why_html
+
+        write_page(html, why_html(why), [path])
     use.answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))
     return 1 if reading.strict and why.ledger.lost_data else 0
 

@@ -12,6 +12,7 @@ const TABS = [
   "changes",
   "guesses",
   "matmuls",
+  "compiled",
   "tries",
   "ladder",
   "ledger",

@@ -837,6 +837,7 @@ export interface Report {
   ladder: LadderDocument | null;
   matmuls: MatmulsOnMap | null;
   tried: TryPage | null;
+  why: WhyPage | null;
   config: string[];
   marks: string[];
   schema: number;
@@ -1097,6 +1098,22 @@ export interface WhereRow {
   count: number;
   limited_by: string;
   filter: string;
+}
+
+export interface WhyKernel {
+  title: string;
+  about: Section;
+  lines: [string, string][];
+  language: string;
+  code: string;
+}
+
+export interface WhyPage {
+  head: Section;
+  sections: Section[];
+  kernels: WhyKernel[];
+  left_out: number;
+  not_fused: Section[];
 }
 
 export interface WorkEntry {

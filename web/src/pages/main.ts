@@ -22,12 +22,14 @@ import { catalog, chosen, type Listed, sqlTab } from "../views/page/served";
 import type { TabPart } from "../views/page/tabs";
 import { showGuesses, showLadder, showMatmuls } from "../views/page/written";
 import { triesNode } from "../views/tries/tries";
+import { whyNode } from "../views/why/compiled";
 
 async function showReport(data: Report): Promise<void> {
   const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
   const tabs: Tabs = (context, ledger) => [
     { tab: "guesses", title: "Guesses", node: filled(data.guesses, (node, guesses) => showGuesses(node, guesses)) },
     { tab: "matmuls", title: "Matmuls", node: filled(data.matmuls, showMatmuls) },
+    { tab: "compiled", title: "Compiled", node: data.why && whyNode(data.why) },
     { tab: "tries", title: "Tried", node: data.tried && triesNode(data.tried) },
     { tab: "ladder", title: "Ladder", node: filled(data.ladder, showLadder) },
     { tab: "ledger", title: "Ledger", node: make("section", {}, ledger, perfettoRows(context.traces)) },

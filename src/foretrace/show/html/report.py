@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.steering import Steering
+from foretrace.analyze.why import explain
 from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
@@ -27,6 +28,7 @@ from foretrace.show.html.page import pack, page, safe, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import TraceFacts, facts
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
+from foretrace.show.html.why_html import WhyPage, why_data
 from foretrace.show.render import try_page
 from foretrace.show.render.terminal import plain
 
@@ -39,7 +41,8 @@ MOST_TRACES = 8  # tracks of more do not fit a screen
 class Report(Struct):
     """What a report's script reads; the documents of `check` and `ladder --json`.
 
-    `only` names the one view of a page in a notebook.
+    `why` is about the last trace, where the compiler's logs are beside it. `only` names the one
+    view of a page in a notebook.
     """
 
     traces: list[TraceFacts]
@@ -48,10 +51,17 @@ class Report(Struct):
     ladder: object | None
     matmuls: MatmulsOnMap | None = None
     tried: TryPage | None = None
+    why: WhyPage | None = None
     config: tuple[str, ...] = CONFIG
     marks: tuple[str, ...] = MARKS
     schema: int = 1
     only: str = ""
+
+
+def compiled_code(trace: Trace) -> WhyPage | None:
+    """What `why` says of a trace; None without the compiler's logs beside it."""
+    run = trace.compiler_records.run
+    return None if run is None else why_data(explain(run, trace))
 
 
 def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **how: Any) -> Path:
@@ -86,7 +96,8 @@ def report(
     title = " and ".join(trace.title for trace in drawn)
     matmuls = None if only else matmuls_on_map(traces[-1])
     beside = None if tried is None else tries(tried)
-    return page(title, Report(drawn, found, guesses, ladder, matmuls, beside, only=only))
+    why = None if only else compiled_code(traces[-1])
+    return page(title, Report(drawn, found, guesses, ladder, matmuls, beside, why, only=only))
 
 
 def titles(traces: Sequence[Trace]) -> list[str]:

@@ -196,7 +196,7 @@ def _origin(launch: CompiledLaunch) -> KernelOrigin:
         [plain(node) for node in call.nodes],
         [_move(access) for access in call.accesses],
         LANGUAGES.get(kernel.language, kernel.language) if kernel else "",
-        _code(kernel.code) if kernel else "",
+        code_text(kernel.code) if kernel else "",
     )
 
 
@@ -216,7 +216,7 @@ def _move(access: Access) -> tuple[str, str, str]:
     return access.mode, plain(f"{tensor.name} {tensor.dtype}[{sizes}]"), moved
 
 
-def _code(text: str) -> str:
+def code_text(text: str) -> str:
     """Line by line, so that no control character of a log reaches the page; folders are removed."""
     shown = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
     lines = (plain(line) for line in shown.splitlines())
