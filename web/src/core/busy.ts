@@ -105,6 +105,11 @@ export class Bands {
     return this.all.shares(from, to, width);
   }
 
+  // The share of one group by pixel, where groups do not overlap.
+  sharesOf(group: number, from: number, to: number, width: number): Float64Array {
+    return this.busy.get(group)?.shares(from, to, width) ?? new Float64Array(width);
+  }
+
   // The share of each group by pixel. Groups that overlap in time are scaled so that together they take what is busy.
   bands(from: number, to: number, width: number): Map<number, Float64Array> {
     const whole = this.shares(from, to, width);

@@ -16,7 +16,7 @@ import { Scene } from "./scene";
 import { timelinePicture } from "./timepicture";
 import { Waiting } from "./waiting";
 
-const SHARE = 0.52; // of the window's height
+const SHARE = 0.47; // of the window's height
 const LEAST = 200;
 const BELOW = 60; // pixels for the legend and the heads of the tabs
 

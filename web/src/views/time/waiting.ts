@@ -3,7 +3,7 @@
 
 import { HATCHED } from "../../base/colours";
 import { make } from "../../base/dom";
-import { Bands, pixels } from "../../core/busy";
+import { Bands } from "../../core/busy";
 import { ownTime } from "../../core/context";
 import type { Pen } from "../../core/pen";
 import { STRIP, type Track } from "../../core/tracks";
@@ -48,15 +48,17 @@ export class Waiting {
     this.scene.redraw();
   }
 
-  // The idle share of each pixel of a strip by cause, the most idle time first.
+  // The idle share of each pixel of a strip by cause.
   of(track: Track, width: number): IdleShare[] {
     const { scene } = this;
     const shown = scene.shown(track);
     const range = ownTime(shown, scene.range);
-    const found = pixels(this.gpus[track.trace].get(track.gpu), { ...range, width });
-    const pixel = (range.to - range.from) / width;
-    const names = (shown.facts.idle?.causes ?? []).map(([cause]) => cause);
-    return [...found].map(([cause, ns]) => ({ cause: names[cause] ?? "unknown", share: ns.map((each) => each / pixel) }));
+    const bands = this.gpus[track.trace].get(track.gpu);
+    const causes = shown.facts.idle?.causes ?? [];
+    return (bands?.groups ?? []).map((cause) => ({
+      cause: causes[cause]?.[0] ?? "unknown",
+      share: bands?.sharesOf(cause, range.from, range.to, width) ?? new Float64Array(width),
+    }));
   }
 
   private strips(): Track[] {
@@ -66,13 +68,17 @@ export class Waiting {
   private draw(): void {
     const { scene, pen, node } = this;
     const width = Math.round(scene.width * scene.ratio);
-    const height = Math.round(scene.height * scene.ratio);
-    if (node.width !== width) node.width = width;
-    if (node.height !== height) node.height = height;
-    node.style.left = `${node.parentElement ? node.parentElement.clientWidth - scene.width : 0}px`;
-    node.style.width = `${scene.width}px`;
+    const strips = this.strips();
+    const bottom = Math.max(1, ...strips.map((track) => scene.top(track) + STRIP)); // no larger than it must be: it is drawn in every frame
+    const height = Math.round(Math.min(bottom, scene.height) * scene.ratio);
+    if (node.width !== width || node.height !== height) {
+      node.width = width; // the page is laid out again only then
+      node.height = height;
+      node.style.width = `${scene.width}px`;
+      node.style.height = `${height / scene.ratio}px`;
+    }
     pen.clearRect(0, 0, width, height);
-    for (const track of this.strips()) this.strip(track, width);
+    for (const track of strips) this.strip(track, width);
   }
 
   private strip(track: Track, width: number): void {
