@@ -8,11 +8,11 @@ Why it matters: no faster kernel wins back idle time. The largest cause decides 
 waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a longer warm-up of the
 profiler.
 
-How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
-follows from where the next launch lies and what the host did before it. What follows that launch is
-time in the queue. The figures are those of the step with the median idle time, so the first step,
-which fills the queue, does not count. What less Python and a DataLoader with workers save is
-predicted by the fixes `python_time` and `data_loader`.
+How it is computed: each gap between GPU operations has one cause. It follows from where the next
+launch lies and what the host did before it. What follows that launch is time in the queue. The
+figures are those of the step with the median idle time, so the first step, which fills the queue,
+does not count. What less Python and a DataLoader with workers save is predicted by the fixes
+`python_time` and `data_loader`.
 
 When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
 than a run without it. Host threads are taken together: an op on another thread can hide that the

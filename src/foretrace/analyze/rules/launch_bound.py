@@ -9,8 +9,8 @@ CUDA graph do: a graph replays all kernels of a step with one launch
 (`torch.compile(mode="reduce-overhead")`). A step can never be shorter than its GPU time.
 
 How it is computed: idle time of the step with the median idle time, in gaps below 3 ms that began
-with the host inside or between ops, up to the launch that ended them (`foretrace.model.idle`). Idle
-time while launched work waits in the queue does not count. Neither does time in which the host made
+with the host inside or between ops, up to the launch that ended them. Idle time
+while launched work waits in the queue does not count. Neither does time in which the host made
 launches that have no GPU event: those were captured into a graph, or their events were lost. Steps
 whose GPU time comes from graph launches are left out. What a graph saves is predicted by the fix
 `cuda_graph`.
