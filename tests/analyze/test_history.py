@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,8 @@ def test_counts_need_no_second_run() -> None:
         "FUSIONS       1 to 1 at c001 (2026-01-01) (lost: gelu and mul; new: add and mul)" in text
     )
     assert not history([_entry(0), _entry(1, peak_bytes=1009)]).changes
+    many = history([_entry(0), _entry(1, fusions=[str(each) for each in range(100)])])
+    assert "new: 10; and 97 more (--json)" in " ".join(drawn(page(many)).split())
 
 
 def test_the_first_screen_has_the_last_commits() -> None:
@@ -176,6 +179,7 @@ def test_entries_are_written_once_and_read_in_order(tmp_path: Path) -> None:
         ('{"schema": 2}', "schema 2 of a newer foretrace; update this one"),
         ('{"schema": 1, "commit": 3}', "not an entry of a history"),
         (" " * (MOST_BYTES + 1), "too large for an entry"),
+        ('{"schema": 1, "a": ' + "[" * 60_000, "not an entry of a history"),
     ],
 )
 def test_a_file_that_is_no_entry_is_left_out_in_one_line(
@@ -192,6 +196,19 @@ def test_a_file_that_is_no_entry_is_left_out_in_one_line(
     assert "c000" in shown.out
     assert shown.err.startswith("foretrace: warning: left out: a.json: ")
     assert main(["history", str(tmp_path), "--strict"]) == 1
+
+
+def test_a_pipe_or_a_device_is_no_entry(tmp_path: Path) -> None:
+    add_entry(tmp_path, _entry(0))
+    os.mkfifo(tmp_path / "pipe.json")  # a read of it waits for ever
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    for name, more in (("empty", {"commit": ""}), ("line", {"date": "2026-01-01T00:00:00Z\n"})):
+        (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode(_entry(1, **more)))
+    found, left_out = read_entries(tmp_path)
+    assert found == [_entry(0)]
+    assert [each.partition(":")[0] for each in left_out] == [
+        f"{name}.json" for name in ("empty", "line", "pipe", "zero")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -216,13 +233,13 @@ def test_bad_input_is_one_line(
 def test_a_trace_is_added_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, html = str(tmp_path / "runs"), tmp_path / "history.html"
     for name, commit, day in (("mlp_eager", "aaa", 1), ("mlp_compiled", "bbb", 2)):
-        given = ["--commit", commit, "--date", f"2026-01-0{day}T01:00:00+01:00"]
+        given = ["--commit", commit, "--date", f"0926-01-0{day}T01:00:00+01:00"]
         assert main(["history", folder, "--add", name, *given]) == 0
     capsys.readouterr()
     assert main(["history", folder, "--json", "--html", str(html)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(row["date"], row["kernels"], row["fusions"]) for row in found["rows"]] == [
-        ("2026-01-01T00:00:00Z", 5, 0), ("2026-01-02T00:00:00Z", 4, 1),
+        ("0926-01-01T00:00:00Z", 5, 0), ("0926-01-02T00:00:00Z", 4, 1),
     ]  # fmt: skip
     assert found["unit"] == "call of mlp_fwd"
     assert next(change["details"] for change in found["changes"]) == ["new: gelu and mul"]

@@ -82,6 +82,6 @@ def _utc(date: str | None) -> str:
 
     try:
         when = datetime.now(UTC) if date is None else datetime.fromisoformat(date)
-        return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (ValueError, OverflowError):
         raise UsageError(f"--date {date!r}: write it as 2026-01-31T12:00:00+00:00") from None

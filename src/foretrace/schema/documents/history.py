@@ -6,10 +6,10 @@ write two files.
 
 from __future__ import annotations
 
-import os
 import re
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from typing import Annotated
 
 from msgspec import DecodeError, Meta, Struct, json
@@ -23,6 +23,7 @@ MOST_BYTES = 1 << 16  # of an entry: a thousand times and a hundred fusions fit
 MOST_TIMES, MOST_FUSIONS = 100, 100
 MOST_RUNS = 1000  # that one page is made of, the last ones
 NO_PROFILER, GPU_TIME, PROFILED = "no profiler", "GPU time", "includes profiler overhead"
+_DATE = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z$"  # `$` alone lets a newline pass
 _COMMIT = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 Text = Annotated[str, Meta(max_length=200)]
@@ -36,8 +37,8 @@ class HistoryEntry(Struct, frozen=True):
     repeats: step, run, or the name of a region. `fusions` names what each fused kernel does.
     """
 
-    commit: Annotated[str, Meta(max_length=64)]
-    date: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    commit: Annotated[str, Meta(min_length=1, max_length=64)]
+    date: Annotated[str, Meta(pattern=_DATE, max_length=20)]
     times_ns: Annotated[list[Nanoseconds], Meta(min_length=1, max_length=MOST_TIMES)]
     basis: Text
     unit: Text
@@ -141,16 +142,18 @@ def read_entries(folder: Path) -> tuple[list[HistoryEntry], list[str]]:
 
 
 def _read(path: Path) -> HistoryEntry:
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > MOST_BYTES:
-            raise ValueError("too large for an entry")
-        content = file.read()
+    found = path.stat()
+    if not S_ISREG(found.st_mode):  # a pipe would wait for ever, a device has no end
+        raise ValueError("not a file")
+    if found.st_size > MOST_BYTES:
+        raise ValueError("too large for an entry")
+    content = path.read_bytes()
     try:
         newer = json.decode(content, type=_Versioned).schema
         if newer > SCHEMA:
             raise ValueError(f"schema {newer} of a newer foretrace; update this one")
         return json.decode(content, type=HistoryEntry)
-    except DecodeError as problem:
+    except (DecodeError, RecursionError) as problem:
         raise ValueError(f"not an entry of a history: {problem}") from None
 
 

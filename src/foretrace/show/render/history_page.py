@@ -8,6 +8,7 @@ from foretrace.show.render.terminal import Column, Section, fitted, listing
 
 BAR = 12  # characters of the longest step
 FIRST_CHANGES = 8  # of the first screen, the last ones
+DETAILS = 4  # of a change that are named
 SHORT = 8  # characters that name a commit: rows of 80 have no room for more
 TIME = "step time"
 LABELS = {"basis": "TIMES"}
@@ -63,7 +64,12 @@ def _line(change: HistoryChange) -> tuple[str, str]:
         if change.first != change.last:
             at += f", or between {change.first[:SHORT]} and {change.last[:SHORT]}"
         return label, f"{_times(change, sure)} since {at}"
-    label, details = LABELS.get(change.what, change.what.upper()), "; ".join(change.details)
+    label, details = (
+        LABELS.get(change.what, change.what.upper()),
+        "; ".join(change.details[:DETAILS]),
+    )
+    if more := len(change.details) - len(change.details[:DETAILS]):
+        details += f"; and {more:,} more (--json)"
     return label, f"{_sides(change)} at {at}" + (f" ({details})" if details else "")
 
 
