@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -63,8 +64,9 @@ def passed(model: nn.Module, pays: inductor.Pays = always) -> tuple[list[str], l
         (lambda gate, up: up * F.gelu(gate, approximate="tanh"), "gelu_tanh"),
         (lambda gate, up: F.gelu(gate) * up, "gelu_erf"),
         (lambda gate, up: torch.mul(torch.relu(gate), up), "relu"),
+        (lambda gate, up: F.silu(input=gate) * up, "silu"),
     ],
-    ids=["silu", "gelu_tanh", "gelu_erf", "relu"],
+    ids=["silu", "gelu_tanh", "gelu_erf", "relu", "by-name"],
 )
 def test_gated_mlps_become_one_call(middle: Callable[..., Tensor], name: str) -> None:
     model = nn.Sequential(Mlp(middle), Mlp(middle))
@@ -88,12 +90,60 @@ def test_what_is_no_gated_mlp_stays(model: nn.Module) -> None:
     assert gated_mlp not in called
 
 
+class Changing(Mlp):
+    """Changes its input in place between the parts; the graph has one node for both values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1
+        gate = F.silu(self.gate(x))
+        x.add_(1.0)
+        return self.down(gate * self.up(x))
+
+
+class Repeated(Mlp):
+    """One value of up for all of gate's."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.mul)
+        self.up = nn.Linear(16, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Written(Mlp):
+    """The product goes to a tensor that something else reads."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = torch.zeros(3, 5, 24)
+        return self.down(torch.mul(F.silu(self.gate(x)), self.up(x), out=kept)) + kept.sum()
+
+
+@torch.no_grad()
+def test_parts_that_something_lies_between_stay() -> None:
+    for model in (Changing(torch.mul), Repeated(), Written(torch.mul)):
+        assert passed(model)[0] == []
+
+
+def test_a_size_that_only_a_run_knows_never_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inductor, "why_not", lambda *_: None)
+    inner = Mlp(lambda gate, up: F.silu(gate) * up)
+
+    class Masked(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return inner(x[x > -9].view(-1, 16))
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert gated_mlp not in passed(Masked(), inductor.pays_here)[1]
+
+
 def test_inductor_trains_with_it_as_without() -> None:
     model = nn.Sequential(Mlp(lambda gate, up: F.silu(gate) * up))
     twin = copy.deepcopy(model)
     found = inductor.enable(always)
     x = torch.randn(6, 16)
-    torch.compile(model, fullgraph=True)(x).square().mean().backward()
+    with torch._inductor.config.patch(force_disable_caches=True):  # a hit runs no pass
+        torch.compile(model, fullgraph=True)(x).square().mean().backward()
     twin(x).square().mean().backward()
     assert [paid for _, paid in found.found] == [True]
     for one, other in zip(model.parameters(), twin.parameters(), strict=True):
@@ -105,6 +155,7 @@ def test_on_a_cpu_it_never_pays_and_another_pass_is_not_displaced() -> None:
     assert found == ["silu"]
     assert gated_mlp not in called
     assert inductor.enable().uuid() != inductor.enable(always).uuid()
+    assert inductor.enable(partial(always)).uuid()
     inductor.disable()
     assert torch._inductor.config.pre_grad_custom_pass is None
     with torch._inductor.config.patch(pre_grad_custom_pass=print):

@@ -71,6 +71,38 @@ class Added(Three):
         return self.c(F.silu(self.a(x)) + self.b(x))
 
 
+class Late(Three):
+    """A dropout after down."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drop(self.c(self.b(x) * F.silu(self.a(x))))
+
+
+class Hidden(Three):
+    """A dropout that is no module."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(F.dropout(self.b(x) * F.silu(self.a(x)), 0.5, self.training))
+
+
+class Clamped(Three):
+    """Another function far from zero."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.b(x).clamp(-7, 7) * F.silu(self.a(x)))
+
+
+class Scaled(Three):
+    """A buffer that is one today."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, x: Tensor, times: float = 1.0) -> Tensor:
+        return super().forward(x) * self.scale * times
+
+
 class Lora(nn.Linear):
     """A layer of somebody else's."""
 
@@ -141,6 +173,22 @@ def _hooked() -> nn.Module:
     return module
 
 
+def _offloaded() -> nn.Module:
+    module = Three()
+    module.b.forward = module.b.forward
+    return module
+
+
+class Wrapped(torch.nn.Parameter):
+    """A tensor of somebody else's: distributed, quantized."""
+
+
+def _wrapped() -> nn.Module:
+    module = Three()
+    module.c.weight = Wrapped(module.c.weight.detach())
+    return module
+
+
 def _adapted() -> nn.Module:
     module = Three()
     module.a = Lora(8, 12, bias=False)
@@ -151,6 +199,12 @@ def _adapted() -> nn.Module:
     ("make", "why"),
     [
         (Added, "it computes something else"),
+        (lambda: Late(p=0.5), "it computes something else"),
+        (Hidden, "it computes something else"),
+        (Clamped, "it computes something else"),
+        (Scaled, "it has buffers"),
+        (_offloaded, "b has a forward of its own"),
+        (_wrapped, "c has a weight that is a Wrapped"),
         (_hooked, "b has hooks"),
         (_adapted, "a is a Lora"),
     ],
@@ -161,6 +215,63 @@ def test_what_is_left_has_a_reason(make: Callable[[], nn.Module], why: str) -> N
     assert (found.replaced, found.left) == ({}, {"0": why})
     assert repr(found) == f"0 gated MLPs replaced, 1 left\n  0: left, {why}"
     assert "forward" not in vars(model[0])
+
+
+class Times(Three):
+    """Takes more than one argument."""
+
+    def forward(self, x: Tensor, times: float = 1.0) -> Tensor:
+        return super().forward(x) * times
+
+
+class Adapter(nn.Module):
+    """What an adapter puts in the place of a layer; the layer's weight is part of it."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base, self.weight, self.bias = base, base.weight, None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * self.base(x)
+
+
+def test_other_arguments_and_later_layers_run_the_modules_own_code() -> None:
+    model, x, seen = Times(), torch.randn(2, 8), list[int]()
+    twin = copy.deepcopy(model)
+    swap(model)
+    for given in ({}, {"times": 2.0}):
+        assert torch.allclose(model(x, **given), twin(x, **given), atol=1e-6)
+    hook = model.c.register_forward_hook(lambda *_: seen.append(1))
+    model(x)
+    hook.remove()
+    model(x)
+    assert seen == [1]
+    for each in (model, twin):
+        each.a = Adapter(each.a)
+    assert torch.allclose(model(x), twin(x), atol=1e-6)
+
+
+def test_weights_that_others_hold_stay_where_they_are() -> None:
+    module = Three()
+    flat = torch.cat([module.a.weight.detach(), module.b.weight.detach(), torch.zeros(1, 8)])
+    module.a.weight.data, module.b.weight.data = flat[:12], flat[12:24]
+    shared, inner = Three().share_memory(), Three()
+    with torch.inference_mode():
+        own = Three()
+        swap(nn.ModuleList([module, shared, inner, own]))
+    assert module.a.weight.data_ptr() == flat.data_ptr()
+    assert shared.a.weight.is_shared()
+    inner(torch.randn(2, 8)).sum().backward()  # weights of inference keep no gradients
+    assert not swap(nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(3))).left
+
+
+def test_a_loaded_pickle_is_swapped_again_and_undo_keeps_what_others_did() -> None:
+    model = nn.Sequential(Three())
+    found = swap(model)
+    assert [*swap(pickle.loads(pickle.dumps(model))).replaced] == ["0"]
+    model[0].forward = theirs = model[0].forward.__func__.__get__(model[0])
+    found.undo()
+    assert model[0].forward is theirs
 
 
 def test_a_copy_computes_with_its_own_weights_and_a_pickle_as_its_class_does() -> None:

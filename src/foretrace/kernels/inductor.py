@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -71,8 +72,8 @@ class GatedPass(CustomGraphPass):
 
     def uuid(self) -> Any:
         """What compiled code is kept under: this file, and when it pays."""
-        name = f"{self.pays.__module__}.{self.pays.__qualname__}"
-        return get_hash_for_files((__file__,), name)
+        name = getattr(self.pays, "__qualname__", repr(self.pays))
+        return get_hash_for_files((__file__,), f"{self.pays.__module__}.{name}")
 
 
 def enable(pays: Pays | None = None) -> GatedPass:
@@ -94,11 +95,9 @@ def pays_here(found: GatedNodes) -> bool:
     x, gate = (_value(node) for node in (found.x, found.gate))
     if x is None or gate is None or why_not(x.device, x.dtype) is not None:
         return False
-    hidden, wide = (_hint(size) for size in gate.shape)
-    rows = 1
-    for size in x.shape[:-1]:
-        rows *= _hint(size)
-    return plan(x.get_device(), x.dtype, (rows, wide, hidden), stacked=False) != ALL_LIBRARY
+    hidden, wide, *rows = (_hint(size) for size in (*gate.shape, *x.shape[:-1]))
+    size = prod(rows), wide, hidden
+    return all(size) and plan(x.get_device(), x.dtype, size, stacked=False) != ALL_LIBRARY
 
 
 def _value(node: Node) -> torch.Tensor | None:
@@ -107,25 +106,46 @@ def _value(node: Node) -> torch.Tensor | None:
 
 
 def _hint(size: Any) -> int:
-    """A size, also where it was compiled as dynamic."""
-    return size if isinstance(size, int) else int(size.node.hint)
+    """A size, also where it was compiled as dynamic; 0 where only a run knows it."""
+    return size if isinstance(size, int) else int(size.node.hint or 0)
 
 
 def gated_at(node: Node) -> GatedNodes | None:
-    """The gated MLP whose result a node is, if nothing else reads what lies between."""
+    """The gated MLP whose result a node is, if nothing else reads or runs between its parts."""
     down = _linear(node)
     middle = down[0] if down else None
-    if down is None or middle is None or not _is(middle, _MUL) or len(middle.args) != 2:
+    if down is None or middle is None or not _is(middle, _MUL) or middle.kwargs:
         return None
     for act, other in (middle.args, middle.args[::-1]):
-        name, up = _activation(act), _linear(other)
-        gate = _linear(act.args[0]) if name else None
+        name, before = _activation(act)
+        gate, up = _linear(before), _linear(other)
         if gate is None or up is None or gate[0] is not up[0]:
             continue
-        between = middle, act, act.args[0], other
-        if all(len(each.users) == 1 for each in between):
-            return GatedNodes(gate[0], gate[1], up[1], down[1], name, (node, *between))
+        between = middle, act, before, other
+        found = GatedNodes(gate[0], gate[1], up[1], down[1], name, (node, *between))
+        if all(len(each.users) == 1 for each in between) and _fits(found) and _adjoin(found):
+            return found
     return None
+
+
+def _fits(found: GatedNodes) -> bool:
+    """Whether the weights have the shapes of an MLP: `mul` also takes an up that it repeats."""
+    shapes = [value.shape for node in found[1:4] if (value := _value(node)) is not None]
+    return len(shapes) == 3 and shapes[0] == shapes[1] == shapes[2][::-1]
+
+
+def _adjoin(found: GatedNodes) -> bool:
+    """Whether nothing runs between the parts: this graph may change a tensor in place, and switch
+    gradients and autocast on and off.
+    """
+    node, *waiting = found.computed_by
+    while waiting:
+        node = node.prev
+        if node in waiting:
+            waiting.remove(node)
+        elif node.op not in ("get_attr", "placeholder"):
+            return False
+    return True
 
 
 def _is(node: Any, targets: tuple[Any, ...]) -> bool:
@@ -140,11 +160,13 @@ def _linear(node: Any) -> tuple[Node, Node] | None:
     return None if given.get("bias") is not None else (given["input"], given["weight"])
 
 
-def _activation(node: Any) -> str:
-    """Our name of an activation; empty where the node is none."""
-    if _is(node, _GELU):
-        return "gelu_tanh" if node.kwargs.get("approximate") == "tanh" else "gelu_erf"
-    return _ACTS[node.target] if _is(node, tuple(_ACTS)) else ""
+def _activation(node: Any) -> tuple[str, Any]:
+    """Our name of an activation, and what it takes; empty where the node is none."""
+    if not _is(node, (*_GELU, *_ACTS)):
+        return "", None
+    taken = node.args[0] if node.args else node.kwargs.get("input")
+    gelu = "gelu_tanh" if node.kwargs.get("approximate") == "tanh" else "gelu_erf"
+    return _ACTS.get(node.target, gelu), taken
 
 
 def _replace(graph: Graph, found: GatedNodes) -> None:

@@ -82,16 +82,27 @@ class GeGLUMLP(nn.Module):
         return self
 
 
+@torch.inference_mode(False)
 @torch.no_grad()
 def stack(gate: nn.Linear, up: nn.Linear) -> None:
-    """Put gate's weight and up's one below the other in one storage; no value changes."""
+    """Put gate's weight and up's one below the other in one storage; no value changes.
+
+    A weight that is a part of somebody's larger storage, or that processes share, stays there.
+    """
     first, second = gate.weight, up.weight
-    if any(type(w) is not nn.Parameter or w.is_meta for w in (first, second)):
+    if not (_movable(first) and _movable(second)):
         return
     same = first.shape == second.shape and first.dtype == second.dtype
     if same and first.device == second.device and first.data_ptr() != second.data_ptr():
         both = torch.cat((first, second))
         first.data, second.data = both[: first.shape[0]], both[first.shape[0] :]
+
+
+def _movable(weight: Tensor) -> bool:
+    if type(weight) is not nn.Parameter or weight.is_meta or weight.is_inference():
+        return False
+    whole = weight.untyped_storage().nbytes() == weight.nbytes
+    return whole and (weight.is_cuda or not weight.is_shared())  # of CUDA's, all can be shared
 
 
 def recognised(act_fn: Callable[[Tensor], Tensor]) -> str:

@@ -15,16 +15,15 @@ up come to lie one below the other in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import wraps
 from itertools import permutations, product
 from types import MethodType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.utils.parametrize import is_parametrized
 
 from foretrace.kernels.activations import ACTIVATIONS, gated_reference
 from foretrace.kernels.glu import gated
@@ -32,6 +31,7 @@ from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.module import stack
 
 _WIDE, _DEEP = 4, 6  # of the weights that are tried: two sizes that differ
+_FAR = 1e4  # also tried: a clamp shows only far from zero
 _CLOSE = 1e-9  # float64; the two forms of GELU differ by 1e-4
 
 
@@ -51,10 +51,12 @@ class GatedForward(NamedTuple):
 
     def weights(self, module: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
         """Of gate, up and down."""
-        gate, up = module.get_submodule(self.gate), module.get_submodule(self.up)
-        down: Tensor = module.get_submodule(self.down).weight
-        first, second = self.halves(gate.weight, up.weight)
-        return first, second, down
+        gate, up, down = self.layers(module)
+        return *self.halves(gate.weight, up.weight), down.weight
+
+    def layers(self, module: nn.Module) -> list[nn.Linear]:
+        """Gate, up and down."""
+        return [getattr(module, name) for name in (self.gate, self.up, self.down)]
 
     def halves(self, gate: Tensor, up: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
         """Gate and up, of one tensor where one layer holds both."""
@@ -63,11 +65,18 @@ class GatedForward(NamedTuple):
         first, second = gate.chunk(2, dim)
         return (second, first) if self.up_first else (first, second)
 
+    def stands(self, module: nn.Module) -> bool:
+        """Whether its layers are still those that were found: adapters and hooks come later."""
+        own = module._modules  # attributes of a module take ten times as long
+        if self.drop and type(own[self.drop]) is not nn.Dropout:
+            return False
+        linears = type(own[self.gate]) is type(own[self.up]) is type(own[self.down]) is nn.Linear
+        return linears and not any(_changed(each) for each in own.values() if each is not None)
+
     def forward(self, module: nn.Module, x: Tensor) -> Tensor:
         """The MLP: whole in one call where nothing stands between its matmuls."""
-        gate, up = module.get_submodule(self.gate), module.get_submodule(self.up)
-        down = module.get_submodule(self.down)
-        drop = module.get_submodule(self.drop) if self.drop else None
+        gate, up, down = self.layers(module)
+        drop = getattr(module, self.drop) if self.drop else None
         dropping = drop is not None and drop.training and drop.p > 0
         biased = any(each.bias is not None for each in (gate, up, down))
         if not (biased or dropping):
@@ -83,13 +92,15 @@ class Swapped:
 
     def __init__(self, replaced: dict[str, GatedForward], left: dict[str, str]) -> None:
         self.replaced, self.left = replaced, left
-        self._modules: list[nn.Module] = []
+        self._forwards: list[MethodType] = []
 
     def undo(self) -> None:
-        """Every module computes as it did before."""
-        for module in self._modules:
-            vars(module).pop("forward", None)
-        self._modules.clear()
+        """Every module computes as it did before; what somebody put around it since then stays."""
+        for forward in self._forwards:
+            own = vars(forward.__self__)
+            if own.get("forward") is forward:
+                del own["forward"]
+        self._forwards.clear()
 
     def __repr__(self) -> str:
         count = len(self.replaced)
@@ -110,16 +121,21 @@ def swap(model: nn.Module) -> Swapped:
             done.left[name] = reason or "it computes something else"
             continue
         done.replaced[name] = found
-        done._modules.append(module)
         if found.gate != found.up:
-            stack(module.get_submodule(found.gate), module.get_submodule(found.up))
-        module.forward = MethodType(_forward(found), module)
+            stack(*found.layers(module)[:2])
+        module.forward = MethodType(_forward(found, type(module).forward), module)
+        done._forwards.append(module.forward)
     return done
 
 
-def _forward(how: GatedForward) -> Callable[[nn.Module, Tensor], Tensor]:
-    def forward(module: nn.Module, x: Tensor) -> Tensor:
-        return how.forward(module, x)
+def _forward(how: GatedForward, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Ours for one tensor; the module's own for other arguments, and where its layers changed."""
+
+    @wraps(own)
+    def forward(module: nn.Module, *given: Any, **named: Any) -> Any:
+        if len(given) == 1 and not named and how.stands(module):
+            return how.forward(module, given[0])
+        return own(module, *given, **named)
 
     return forward
 
@@ -140,42 +156,75 @@ def _roles(module: nn.Module) -> list[tuple[str, str, str]]:
 
 def _fits(gate: nn.Linear, up: nn.Linear, down: nn.Linear) -> bool:
     hidden = gate.out_features // 2 if gate is up else gate.out_features
-    same = gate.weight.shape == up.weight.shape
-    return same and tuple(down.weight.shape) == (gate.in_features, hidden)
+    same = (gate.in_features, gate.out_features) == (up.in_features, up.out_features)
+    return same and (down.out_features, down.in_features) == (gate.in_features, hidden)
 
 
 def _unfit(module: nn.Module) -> str:
     """Why a module stays as it is, though its shapes fit; empty where nothing speaks against it."""
-    if "forward" in vars(module):
+    replaced = vars(module).get("forward")  # a pickle brings the class's own
+    if replaced is not None and getattr(replaced, "__func__", None) is not type(module).forward:
         return "its forward was replaced before"
-    for name, each in module.named_children():
-        if isinstance(each, nn.Linear) and type(each) is not nn.Linear:
-            return f"{name} is a {type(each).__name__}"
-        if each._forward_hooks or each._forward_pre_hooks or each._backward_hooks:
-            return f"{name} has hooks"
-        if is_parametrized(each):
-            return f"{name} is parametrized"
-    return ""
+    if [*module.buffers()]:
+        return "it has buffers"
+    changed = ((name, _changed(each)) for name, each in module.named_modules() if name)
+    return next((f"{name} {how}" for name, how in changed if how), "")
+
+
+def _changed(layer: nn.Module) -> str:
+    """What a layer does besides computing as `nn` says; empty where nothing."""
+    if isinstance(layer, nn.Linear):
+        weight = layer._parameters.get("weight")
+        if type(layer) is not nn.Linear:
+            return f"is a {type(layer).__name__}"
+        if type(weight) is not nn.Parameter and type(weight) is not Tensor:
+            return f"has a weight that is a {type(weight).__name__}"
+    if "forward" in layer.__dict__:
+        return "has a forward of its own"
+    after = layer._forward_hooks or layer._backward_hooks
+    return "has hooks" if after or layer._forward_pre_hooks or layer._backward_pre_hooks else ""
 
 
 def recognised_mlp(module: nn.Module) -> GatedForward | None:
     """How a module computes its gated MLP; None where it computes something else."""
     roles = _roles(module)
-    drops = [name for name, each in module.named_children() if isinstance(each, nn.Dropout)]
+    drops = [name for name, each in module.named_children() if type(each) is nn.Dropout]
     if not roles or len(drops) > 1:
         return None
-    small, x = _small(_linears(module), roles), _random(1, 3, _WIDE)
+    small = _small(_linears(module), roles)
+    x = torch.cat([_random(3, _WIDE), _FAR * _random(3, _WIDE)])[None]
     try:
-        with torch.no_grad(), _evaluating(module):
-            out = functional_call(module, small, (x,))
+        outs = [_tried(module, small, x, training=training) for training in (False, True)]
     except Exception:  # noqa: BLE001 - the module's own code may raise anything on other sizes
         return None
-    if not isinstance(out, Tensor) or out.shape != x.shape:
+    if not all(isinstance(out, Tensor) and out.shape == x.shape for out in outs):
         return None
     for how in _hypotheses(roles, "".join(drops)):
-        if torch.allclose(out, _computed(how, small, x), rtol=_CLOSE, atol=_CLOSE):
+        wanted = _computed(how, small, x)
+        if all(torch.allclose(out, wanted, rtol=_CLOSE, atol=_CLOSE) for out in outs):
             return how
     return None
+
+
+def _tried(module: nn.Module, small: dict[str, Tensor], x: Tensor, *, training: bool) -> Any:
+    """Its output with small weights; a known mask stands for a dropout, which shows its place."""
+    modes = [(each, each.training) for each in module.modules()]
+    drops = [each for each in module.children() if type(each) is nn.Dropout]
+    try:
+        module.train(training)
+        for each in drops:
+            each.forward = _masked
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            return functional_call(module, small, (x,))
+    finally:
+        for each in drops:
+            del each.forward
+        for each, was in modes:
+            each.training = was
+
+
+def _masked(values: Tensor) -> Tensor:
+    return values * torch.linspace(1, 2, values.numel(), dtype=values.dtype).view(values.shape)
 
 
 def _hypotheses(roles: list[tuple[str, str, str]], drop: str) -> Iterator[GatedForward]:
@@ -190,19 +239,8 @@ def _computed(how: GatedForward, small: dict[str, Tensor], x: Tensor) -> Tensor:
         return F.linear(of, small[f"{name}.weight"], small.get(f"{name}.bias"))
 
     gate, up = how.halves(linear(how.gate, x), linear(how.up, x), -1)
-    return linear(how.down, gated_reference(gate, up, how.activation))
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Its dropouts do nothing; the modes come back at the end."""
-    modes = [(each, each.training) for each in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for each, training in modes:
-            each.training = training
+    middle = gated_reference(gate, up, how.activation)
+    return linear(how.down, _masked(middle) if how.drop else middle)
 
 
 def _random(*shape: int, seed: int = 0) -> Tensor:
