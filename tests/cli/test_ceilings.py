@@ -15,7 +15,6 @@ from corpus.opening import run
 from foretrace.base import budget
 from foretrace.base.errors import LimitError
 from foretrace.read import cache, recordings
-from foretrace.read.kineto import document
 from foretrace.show.overview import reading
 
 MLP = str(recordings.traces()["mlp_eager"])
@@ -72,18 +71,6 @@ def test_the_memory_of_a_process() -> None:
     ran = subprocess.run(command, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (3, "", 1)
     assert "E_TOO_MUCH_MEMORY" in ran.stderr
-
-
-def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MemoryError is no bug of ours: exit 3, and one line."""
-
-    def full(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(document, "read_header", full)
-    ran = run("look", MLP, "--no-cache")
-    assert (ran.code, ran.err.count("\n")) == (3, 1)
-    assert "E_TOO_MUCH_MEMORY" in ran.err
 
 
 def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

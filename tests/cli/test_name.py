@@ -5,8 +5,6 @@ terminal.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -157,13 +155,6 @@ def test_hostile_names(name: str) -> None:
         for mark in ("\x1b", "\u202e", "\x9b", "\u2028", "\x00"):
             assert mark not in text
     assert json.loads(run(name, "--json"))["name"] == name
-
-
-def test_the_installed_command() -> None:
-    words = [sys.executable, "-m", "foretrace", "name", NVJET, "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["family"] == "nvjet"
-    assert done.stderr == ""
 
 
 def test_two_names() -> None:

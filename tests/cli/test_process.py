@@ -34,6 +34,12 @@ def shell(arguments: list[str], ending: str, **env: str) -> subprocess.Completed
 @pytest.mark.parametrize(
     ("arguments", "ending", "code", "said"),
     [
+        (
+            ["look", MLP, "--json"],
+            ">/dev/full",
+            2,
+            "No space left on device; redirect it to another",
+        ),
         (["look", MLP], ">&-", 2, "cannot write the output: Bad file descriptor"),
         (["docs"], "<&- >&- 2>&-", 2, ""),
         (["look", "-"], "<&-", 3, "E_EMPTY"),
@@ -220,6 +226,8 @@ def test_a_look_loads_what_it_needs_and_compiles_no_pattern_before_its_use() -> 
     shared = [name for name in modules if not name.startswith(EXTENSIONS)]
     assert not compiled
     assert not [name for name in shared if "allocator" in name or "snapshot" in name]
+    # no record of the compiler lies beside it: none is read
+    assert not [name for name in shared if name.startswith("foretrace.model.compiled.")]
     assert len(shared) < 130
 
 

@@ -58,12 +58,6 @@ def test_a_folder_counts_its_traces(tmp_path: Path) -> None:
     assert seen.endswith(CLEAR)
 
 
-def test_a_pipe_gets_nothing() -> None:
-    command = [sys.executable, "-m", "foretrace", "look", str(TRACE), "--no-cache"]
-    ran = subprocess.run(command, capture_output=True, check=True)
-    assert ran.stderr == b""
-
-
 def test_a_short_read_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     line = _options.ProgressLine()
     line("reading")
