@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import foretrace as ft
+from foretrace.cli import main
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import Look
 from foretrace.show.overview import reading
@@ -64,15 +61,13 @@ def test_every_compiled_kernel_has_a_line_and_no_rate_is_above_its_roof(name: st
     assert [event for event in generated if event not in trace.compiled] == []
 
 
-def test_a_row_of_the_table_names_the_line() -> None:
-    done = _run("look", str(COMPILED / "mlp" / "trace.json.gz"), "--kernels", "--no-cache")
-    [row] = [line for line in done.splitlines() if "triton gelu+mul" in line]
+def test_a_row_of_the_table_names_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["look", str(COMPILED / "mlp" / "trace.json.gz"), "--kernels", "--no-cache"]) == 0
+    [row] = [line for line in capsys.readouterr().out.splitlines() if "triton gelu+mul" in line]
     assert "record.py:27" in row
-
-
-def _run(*arguments: str) -> str:
-    command, wide = [sys.executable, "-m", "foretrace", *arguments], os.environ | {"COLUMNS": "100"}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=wide).stdout
 
 
 def test_the_cached_overview_depends_on_the_records(tmp_path: Path) -> None:
@@ -86,20 +81,6 @@ def test_the_cached_overview_depends_on_the_records(tmp_path: Path) -> None:
     kept = reading._program(str(trace), None)
     log.write_bytes(log.read_bytes()[:-9])
     assert len({bare, kept, reading._program(str(trace), None)}) == 3
-
-
-def test_without_records_no_parser_is_imported(tmp_path: Path) -> None:
-    """A look at a trace alone costs what it did: it asks for records, and reads none."""
-    trace = tmp_path / "run.json.gz"
-    shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
-    program = (
-        "import sys, json, foretrace as ft; ft.look(ft.open(sys.argv[1], cache=False)); "
-        "print(json.dumps([name for name in sys.modules if name.startswith('foretrace.model.compiled')]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(trace)], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == ["foretrace.model.compiled"]
 
 
 def test_broken_records_cost_nothing(tmp_path: Path) -> None:

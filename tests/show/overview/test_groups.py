@@ -83,9 +83,6 @@ def test_modules_of_a_trace() -> None:
     ]
 
 
-TOTAL_US = 100
-
-
 def case_time(us: float, bound: str, percent: float | None, text: str) -> CaseTime:
     """A case that takes `us` in ten launches."""
     kernel_id = KernelId("k", "k", "unknown", "pointwise")
@@ -94,94 +91,86 @@ def case_time(us: float, bound: str, percent: float | None, text: str) -> CaseTi
     return CaseTime(case, int(us * 1000), 10)
 
 
-def said(folder: Path, *cases: CaseTime) -> str:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, TOTAL_US)).document()))
-    return limited_by(GroupWork(ft.open(path, cache=False), "pointwise", np.array([0]), [*cases]))
+def bound_time(bound: str, *rows: tuple[float, float | None, str]) -> list[CaseTime]:
+    return [case_time(us, bound, percent, text) for us, percent, text in rows]
 
 
-def test_at_the_roof(tmp_path: Path) -> None:
-    cases = (case_time(60, "memory", 82.9, ""), case_time(40, "memory", 71.0, ""))
-    assert said(tmp_path, *cases) == "71 to 82% of the HBM roof"
+MOST, LEAST = (60, 51.0, "at most 51% of HBM"), (40, 33.0, "at least 33% of HBM")
+STRIDED = (80, 31.4, "31% of HBM: strided operand")
+SMALL = (10, 1.0, "latency: only 2.1 kB")
+UNKNOWN = "cause not in the trace"
+# None of many takes 2% of the time: `look` stopped where none remained.
+MANY = [(1, percent, f"latency: only {percent} B") for percent in range(100)]
+# A bound must explain half of the time.
+HALF = (
+    [
+        *bound_time("memory", (share, 18.0, "18% of HBM")),
+        case_time(100 - share, "unknown", None, ""),
+    ]
+    for share in (49, 51)
+)
+LIMITS = [
+    (bound_time("memory", (60, 82.9, ""), (40, 71.0, "")), "71 to 82% of the HBM roof"),
+    (
+        bound_time("memory", STRIDED, (20, 45.0, f"45% of HBM, {UNKNOWN}")),
+        "31 to 45% of HBM: strided operand",
+    ),
+    (bound_time("compute", (100, 60.0, "")), "60% of compute"),
+    (bound_time("memory", MOST), "at most 51% of HBM"),
+    (bound_time("memory", MOST, LEAST), "about 33 to 51% of HBM"),
+    (
+        bound_time("memory", (60, *LEAST[1:]), (40, 50.0, f"50% of HBM, {UNKNOWN}")),
+        "at least 33 to 50% of HBM",
+    ),
+    (bound_time("memory", (100, 14.6, "about 14% of HBM")), "about 14% of HBM"),
+    (
+        bound_time(
+            "compute", *((50, 55.0, f"55% of compute: last wave {n}% full") for n in (7, 9))
+        ),
+        "55% of compute: last wave partly full",
+    ),
+    (
+        bound_time(
+            "latency", *((45, 3.0, f"latency: {n} blocks on 132 SMs") for n in (4, 24)), SMALL
+        ),
+        "4 to 24 blocks on 132 SMs",
+    ),
+    (bound_time("latency", (100, *SMALL[1:])), "latency: little work"),
+    *zip(HALF, ("", "18% of HBM"), strict=True),
+    (bound_time("l2", *MANY), "from L2 (0 to 99% of its roof)"),
+    (bound_time("memory", *MANY), "0 to 99% of HBM: short kernels"),
+    (bound_time("latency", *MANY), "latency: little work"),
+    (
+        [
+            *bound_time("memory", (50, 40.0, "")),
+            *bound_time("compute", (30, 60.0, "")),
+            *bound_time("latency", (20, *SMALL[1:])),
+        ],
+        "40% of HBM; 60% of compute",
+    ),
+]
 
 
-def test_below_the_roof_with_the_cause_of_most_of_the_time(tmp_path: Path) -> None:
-    strided = case_time(80, "memory", 31.4, "31% of HBM: strided operand")
-    other = case_time(20, "memory", 45.0, "45% of HBM, cause not in the trace")
-    assert said(tmp_path, strided, other) == "31 to 45% of HBM: strided operand"
-    assert said(tmp_path, case_time(100, "compute", 60.0, "")) == "60% of compute"
-
-
-def test_a_bound_stays_one(tmp_path: Path) -> None:
-    most = case_time(60, "memory", 51.0, "at most 51% of HBM")
-    assert said(tmp_path, most) == "at most 51% of HBM"
-    least = case_time(40, "memory", 33.0, "at least 33% of HBM")
-    assert said(tmp_path, most, least) == "about 33 to 51% of HBM"
-    cases = (
-        case_time(60, "memory", 33.0, "at least 33% of HBM"),
-        case_time(40, "memory", 50.0, "50% of HBM, cause not in the trace"),
-    )
-    assert said(tmp_path, *cases) == "at least 33 to 50% of HBM"
-    assert said(tmp_path, case_time(100, "memory", 14.6, "about 14% of HBM")) == "about 14% of HBM"
-
-
-def test_causes_with_a_number_of_their_own_are_joined(tmp_path: Path) -> None:
-    waves = [case_time(50, "compute", 55.0, f"55% of compute: last wave {n}% full") for n in (7, 9)]
-    assert said(tmp_path, *waves) == "55% of compute: last wave partly full"
-
-
-def test_few_blocks(tmp_path: Path) -> None:
-    few = [case_time(45, "latency", 3.0, f"latency: {n} blocks on 132 SMs") for n in (4, 24)]
-    small = case_time(10, "latency", 1.0, "latency: only 2.1 kB")
-    assert said(tmp_path, *few, small) == "4 to 24 blocks on 132 SMs"
-
-
-def test_small_kernels(tmp_path: Path) -> None:
-    small = case_time(100, "latency", 1.0, "latency: only 2.1 kB")
-    assert said(tmp_path, small) == "latency: little work"
-
-
-@pytest.mark.parametrize(("share", "text"), [(49, ""), (51, "18% of HBM")])
-def test_a_bound_must_explain_half_of_the_time(share: int, text: str, tmp_path: Path) -> None:
-    known = case_time(share, "memory", 18.0, "18% of HBM")
-    assert said(tmp_path, known, case_time(100 - share, "unknown", None, "")) == text
+def test_what_limits_a_group_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, 100)).document()))
+    trace = ft.open(path, cache=False)
+    said = [limited_by(GroupWork(trace, "pointwise", np.array([0]), cases)) for cases, _ in LIMITS]
+    assert said == [text for _, text in LIMITS]
 
 
 @pytest.mark.parametrize(
-    ("bound", "text"),
+    ("copies", "text"),
     [
-        ("l2", "from L2 (0 to 99% of its roof)"),
-        ("memory", "0 to 99% of HBM: short kernels"),
-        ("latency", "latency: little work"),
+        ([("Pageable", 10, 13_000), ("Pinned", 5, 250_000)], "1.3 GB/s, pageable; 50 GB/s, pinned"),
+        ([("Pageable", 0, 13_000)], "pageable"),  # no time, no rate
     ],
 )
-def test_of_many_small_kernels_all_count(bound: str, text: str, tmp_path: Path) -> None:
-    """None takes 2% of the time: `look` stopped where none remained."""
-    cases = [case_time(1, bound, percent, f"latency: only {percent} B") for percent in range(100)]
-    assert said(tmp_path, *cases) == text
-
-
-def test_two_bounds(tmp_path: Path) -> None:
-    cases = (
-        case_time(50, "memory", 40.0, ""),
-        case_time(30, "compute", 60.0, ""),
-        case_time(20, "latency", 1.0, "latency: only 2.1 kB"),
-    )
-    assert said(tmp_path, *cases) == "40% of HBM; 60% of compute"
-
-
-def test_copies_from_the_host_by_rate_and_memory(tmp_path: Path) -> None:
+def test_copies_from_the_host_by_rate_and_memory(
+    copies: list[tuple[str, int, int]], text: str, tmp_path: Path
+) -> None:
     path = tmp_path / "trace.json"
-    slow = memcpy("Memcpy HtoD (Pageable -> Device)", 10, 13_000)
-    fast = memcpy("Memcpy HtoD (Pinned -> Device)", 5, 250_000)
-    path.write_text(json.dumps(Sketch().step().op("aten::copy_", slow, fast).document()))
+    made = [memcpy(f"Memcpy HtoD ({kind} -> Device)", us, size) for kind, us, size in copies]
+    path.write_text(json.dumps(Sketch().step().op("aten::copy_", *made).document()))
     (row,) = group_rows(ft.open(path, cache=False))
-    assert (row.name, row.limited_by) == ("copy HtoD", "1.3 GB/s, pageable; 50 GB/s, pinned")
-
-
-def test_copies_that_take_no_time_have_no_rate(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    copy = memcpy("Memcpy HtoD (Pageable -> Device)", 0, 13_000)
-    path.write_text(json.dumps(Sketch().step().op("aten::copy_", copy).document()))
-    (row,) = group_rows(ft.open(path, cache=False))
-    assert (row.name, row.limited_by) == ("copy HtoD", "pageable")
+    assert (row.name, row.limited_by) == ("copy HtoD", text)

@@ -63,10 +63,10 @@ def stacked(own: int) -> TraceBuilder:
     return made.op("aten::mul", 995_000, 4_000).launch(996_000, 1_000).kernel("mul", 998_000, 1_000)
 
 
-def waits() -> TraceBuilder:
-    """The host waits 492 ms in one copy, and no GPU event is there."""
+def waits(length: int) -> TraceBuilder:
+    """The host waits 492 ms in one copy, and no GPU event is there; a kernel may run later."""
     made = TraceBuilder().op("aten::copy_", 0, 493_000_000).call("hipMemcpy", 1_000, 492_000_000)
-    return made.launch(495_000_000, 1_000).kernel("k", 496_000_000, 10_000)
+    return made.launch(495_000_000, 1_000).kernel("k", 496_000_000, length) if length else made
 
 
 def look(made: TraceBuilder | Doc, folder: Path) -> Any:
@@ -115,13 +115,16 @@ SAID = {
         stacked(1_500),
         ["stacks: recording 100 Python frames took about 120 us of 1.00 ms on the host"],
     ),
-    "a wait for what is not recorded": (
-        waits(),
-        [
-            "unrecorded: what the GPU did for 492 ms is not recorded: the host waits in one hipMemcpy "
-            "(aten::copy_), and the trace has no GPU event then"
-        ],
-    ),
+    **{
+        f"a wait for what is not recorded, {length} ns after it": (
+            waits(length),
+            [
+                "unrecorded: what the GPU did for 492 ms is not recorded: the host waits in one "
+                "hipMemcpy (aten::copy_), and the trace has no GPU event then"
+            ],
+        )
+        for length in (0, 10_000, 10_000_000)
+    },
 }  # fmt: skip
 # Each is near one of those above, and sound.
 SOUND = {

@@ -50,10 +50,6 @@ def look_text(found: Overview, top: int, *, bold: bool = False) -> str:
     return drawn(sections(found, EVERY, top), bold=bold)
 
 
-def look_markdown(found: Overview, top: int) -> str:
-    return marked(sections(found, EVERY, top))
-
-
 @cache
 def document(name: str) -> Overview:
     return summarize(opened(recordings.traces()[name]))
@@ -97,6 +93,7 @@ def test_fits_a_hundred_columns(name: str) -> None:
 def test_what_the_mlp_shows_on_demand() -> None:
     text = look_text(document("mlp_eager"), 20)
     flat = " ".join(text.split())
+    assert document("mlp_eager").look.regions[0].roles_per_call == {"gemm": 3, "pointwise": 2}
     assert "50.3 MB intermediate" in text
     assert "at most 100.7 MB" in flat
     assert "2 matmuls [8192, 768] x [768, 3072] use nvjet 256x128x64 tn bf16" in flat
@@ -207,25 +204,6 @@ def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     assert found.look.verdict.bound == "unknown"
 
 
-@pytest.mark.parametrize("kernel_ns", [0, 10_000_000])
-def test_a_wait_without_gpu_work_names_the_half_that_is_missing(
-    tmp_path: Path, kernel_ns: int
-) -> None:
-    """The host waits 493 ms in one copy. What it waits for was launched before the recording."""
-    path = tmp_path / "trace.json"
-    made = TraceBuilder().op("aten::copy_", 0, 493_000_000)
-    made = made.call("hipMemcpy", 1_000, 492_000_000)
-    if kernel_ns:
-        made = made.launch(495_000_000, 1_000).kernel("k", 496_000_000, kernel_ns)
-    path.write_bytes(made.bytes())
-    found = summarize(ft.open(path, cache=False))
-    assert found.look.unrecorded is not None
-    text = " ".join(drawn(first_screen(found)).split())
-    assert (
-        "TRUST what the GPU did for 492 ms is not recorded: the host waits in one hipMemcpy" in text
-    )
-
-
 def test_a_rate_of_tokens_leaves_out_what_is_not_recorded(tmp_path: Path) -> None:
     """A decode of 20 ms waits 480 ms more for what the trace does not have."""
     path = tmp_path / "trace.json"
@@ -245,29 +223,29 @@ def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
     whole = gn(50).bytes()
     path.write_bytes(cut(whole, len(whole) // 2))
     found = summarize(ft.open(path, cache=False))
-    for text in (drawn(first_screen(found)), look_text(found, 20), look_markdown(found, 20)):
+    for text in (
+        drawn(first_screen(found)),
+        look_text(found, 20),
+        marked(sections(found, EVERY, 20)),
+    ):
         assert "TRUST" in "".join(text.split("\n")[:3])
         assert "the input ends inside the document" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_name_cannot_act_on_a_terminal(name: str, tmp_path: Path) -> None:
+def test_a_hostile_name_acts_on_no_terminal_and_is_no_markdown(name: str, tmp_path: Path) -> None:
     found = hostile(name, tmp_path)
-    assert drawn(first_screen(found)).count("\n") < 25
-    for text in (
-        drawn(first_screen(found)),
-        look_text(found, 20),
-        look_text(found, 20, bold=True),
-    ):
-        bare = re.sub(r"\x1b\[[0-9;]*m", "", text) if "\x1b[1m" in text else text
-        assert bare.replace("\n", "").isprintable()
-        assert max(map(len, bare.split("\n"))) <= 100
-    assert "\x1b" not in look_text(hostile(name, tmp_path), 20)
+    first, every = first_screen(found), sections(found, EVERY, 20)
+    assert drawn(first).count("\n") < 25
+    bold = drawn(every, bold=True)
+    assert "\x1b[1m" in bold
+    for text in (drawn(first), drawn(every), re.sub(r"\x1b\[[0-9;]*m", "", bold)):
+        assert text.replace("\n", "").isprintable()
+        assert max(map(len, text.split("\n"))) <= 100
+    _check_markdown(marked(every))
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_name_is_no_markdown(name: str, tmp_path: Path) -> None:
-    text = look_markdown(hostile(name, tmp_path), 20)
+def _check_markdown(text: str) -> None:
     assert text.replace("\n", "").isprintable()
     bare = ESCAPED.sub("", text)
     assert not set("<`[]") & set(bare)
@@ -285,11 +263,12 @@ def test_a_hostile_name_is_no_markdown(name: str, tmp_path: Path) -> None:
 
 def test_markdown_says_what_the_terminal_says() -> None:
     terminal = " ".join(look_text(document("mlp_eager"), 20).split())
-    marked = re.sub(r"\\(.)", r"\1", look_markdown(document("mlp_eager"), 20)).replace("**", "")
+    escaped = marked(sections(document("mlp_eager"), EVERY, 20))
+    plain = re.sub(r"\\(.)", r"\1", escaped).replace("**", "")
     for line in document("mlp_eager").lines:
         assert f"{line.label} {line.text}" in terminal
-        assert f"{line.label}: {line.text}" in marked
-    assert "| nvjet 192x128x64 tn bf16 | linear > matmul > mm |" in marked
+        assert f"{line.label}: {line.text}" in plain
+    assert "| nvjet 192x128x64 tn bf16 | linear > matmul > mm |" in plain
 
 
 def test_the_command_prints_the_contract_and_nothing_else(
@@ -307,6 +286,27 @@ def test_the_command_prints_no_colour_into_a_pipe(
 ) -> None:
     assert main(["look", str(recordings.traces()["mlp_eager"]), "--no-cache", *form]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("trace", "name", "shown"),
+    [
+        ("llama_train_eager", "cuda_graph", ["1,567 launches per step", "What must hold: a graph"]),
+        (
+            "mlp_eager",
+            "fusable_pointwise",
+            ["fusable_pointwise: found", "Manual of fusable_pointwise"],
+        ),
+    ],
+)
+def test_a_rule_or_fix_is_explained_with_its_evidence_and_its_manual(
+    trace: str, name: str, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["look", trace, "--explain", name]) == 0
+    page = capsys.readouterr().out
+    assert all(text in page for text in shown)
+    assert main(["look", trace, "--explain", f"{name}s"]) == 2
+    assert f"did you mean {name}" in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

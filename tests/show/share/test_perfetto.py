@@ -30,10 +30,15 @@ def _load(path: Path, base_ns: int | None = None) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_added_tracks_hold_what_was_written(name: str, tmp_path: Path) -> None:
-    trace = foretrace.open(traces()[name], cache=False)
-    counts = annotated(trace, tmp_path / "copy.json.gz")
-    events = [event for event in _load(tmp_path / "copy.json.gz") if event["pid"] == PID]
+def test_added_tracks_hold_what_was_written_and_the_rest_says_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    trace, target = foretrace.open(traces()[name], cache=False), tmp_path / "copy.json.gz"
+    counts = annotated(trace, target)
+    events = [event for event in _load(target) if event["pid"] == PID]
+    _check_apart(events)
+    before, after = look(trace), look(foretrace.open(target, cache=False))
+    assert (after.totals, after.kernels) == (before.totals, before.kernels)
     labels = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
@@ -42,16 +47,6 @@ def test_added_tracks_hold_what_was_written(name: str, tmp_path: Path) -> None:
     }
     decoded = sum(count for label, count in counts.items() if label.startswith("decoded"))
     assert decoded == int(trace.gpu.usable.sum())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_slices_of_one_track_never_overlap(name: str, tmp_path: Path) -> None:
-    annotated(foretrace.open(traces()[name], cache=False), tmp_path / "copy.json.gz")
-    ends: dict[int, float] = {}
-    for event in _load(tmp_path / "copy.json.gz"):
-        if event["pid"] == PID and event["ph"] == "X":
-            assert event["ts"] >= ends.get(event["tid"], 0) - 1e-3
-            ends[event["tid"]] = event["ts"] + event["dur"]
 
 
 def test_idle_time_is_painted_where_the_gpu_is_idle(tmp_path: Path) -> None:
@@ -68,15 +63,6 @@ def test_idle_time_is_painted_where_the_gpu_is_idle(tmp_path: Path) -> None:
         assert all(
             each["ts"] + each["dur"] < gap["ts"] + 0.01 or each["ts"] > end - 0.01 for each in work
         )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_copy_still_says_the_same(name: str, tmp_path: Path) -> None:
-    trace = foretrace.open(traces()[name], cache=False)
-    annotated(trace, tmp_path / "copy.json.gz")
-    before, after = look(trace), look(foretrace.open(tmp_path / "copy.json.gz", cache=False))
-    assert after.totals == before.totals
-    assert after.kernels == before.kernels
 
 
 def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
@@ -153,15 +139,15 @@ def test_slices_of_one_thread_never_overlap(tmp_path: Path) -> None:
     lanes, target = job_lanes(2), tmp_path / "ranks.json.gz"
     twice = replace(lanes, spans=pl.concat([lanes.spans] * 2).sort("rank", "start_ns"))
     write_ranks(twice, target)
+    _check_apart(_load(target))
+    assert foretrace.open(target, cache=False).ledger.skipped == 0
+
+
+def _check_apart(events: list[dict[str, Any]]) -> None:
+    """No two slices of a track at once."""
     ends: dict[tuple[int, int], float] = {}
-    for each in _load(target):
+    for each in events:
         if each["ph"] == "X":
             place = each["pid"], each["tid"]
             assert each["ts"] >= ends.get(place, 0) - 1e-3
             ends[place] = each["ts"] + each["dur"]
-
-
-def test_the_file_opens_as_a_trace(tmp_path: Path) -> None:
-    write_ranks(job_lanes(), tmp_path / "ranks.json.gz")
-    trace = foretrace.open(tmp_path / "ranks.json.gz", cache=False)
-    assert trace.ledger.skipped == 0
