@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from foretrace.kernels import mlp_reference
+from foretrace.kernels import hub, mlp_reference
 from foretrace.kernels.hub import NAME, PYTHON_NAME, write_repository
 
 kernels = pytest.importorskip("kernels")
@@ -84,10 +85,10 @@ def test_kernelize(repository: Path, mode: str) -> None:
     assert x.grad is not None
 
 
-def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import subprocess
-
-    command = [sys.executable, "-m", "foretrace.kernels.hub", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(tmp_path / "out")
+def test_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["hub", str(tmp_path / "out")])
+    runpy.run_path(hub.__file__, run_name="__main__")
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out")
     assert (tmp_path / "out" / "build.toml").is_file()

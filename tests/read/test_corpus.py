@@ -314,8 +314,3 @@ def test_folder_names_its_candidates(tmp_path: Path) -> None:
     assert "rank0.json" in ran.err
     assert "rank1.json" in ran.err
     assert f"`foretrace look {tmp_path}` gives an overview" in ran.err
-
-
-def test_wrong_usage() -> None:
-    assert run("look").code == 2
-    assert run("look", "--no-such-option").code == 2

@@ -16,8 +16,6 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import foretrace
 import reference_reader
@@ -259,7 +257,7 @@ def distorted(seed: int) -> Doc:
         event = chance.choice(doc.events)
         inside = bool(event.get("args")) and chance.random() < 0.6
         fields = event["args"] if inside else event
-        key = chance.choice([key for key in fields if key not in ("ph", "cat", "args")])
+        key = chance.choice([key for key in fields if key != "args"])
         value = chance.choice(LISTS if isinstance(fields[key], list) else VALUES)
         alike = chance.random() < 0.2  # the same in every event of its kind
         for other in doc.events if alike else [event]:
@@ -343,91 +341,28 @@ def test_names_with_odd_numbers(digits: str, tmp_path: Path) -> None:
     assert run("look", str(path), "--all").code == 0
 
 
-ODD_VALUES: list[Any] = [
-    None,
-    True,
-    False,
-    0,
-    -1,
-    7,
-    2**31,
-    2**53 + 1,
-    2**63,
-    2**64,
-    10**30,
-    1.5,
-    -0.0,
-    1e300,
-    "",
-    "x",
-    "7",
-    "1200.000",
-    "nan",
-    "\0",
-    "é" * 40,
-    [],
-    [1, [2]],
-    {},
-    {"a": {"b": 1}},
-]
-
-
-@st.composite
-def mutations(draw: st.DrawFn, retype: bool) -> Doc:
-    """G0 or G3 with one to four fields or events dropped, doubled, swapped, or retyped."""
-    doc = copy.deepcopy(draw(st.sampled_from([g0(), gn(3)])))
-    for _ in range(draw(st.integers(1, 4))):
-        event = doc.events[draw(st.integers(0, len(doc.events) - 1))]
-        inside = (
-            draw(st.booleans()) and isinstance(event.get("args"), dict) and bool(event.get("args"))
-        )
-        fields = event["args"] if inside else event
-        if not fields:
-            continue
-        key = draw(st.sampled_from(sorted(fields)))
-        other = draw(st.sampled_from(sorted(fields)))
-        change = draw(
-            st.sampled_from(["drop", "copy", "swap", "retype"] if retype else ["drop", "copy"])
-        )
-        if change == "drop":
-            del fields[key]
-        elif (
-            change == "copy" and event.get("name") != "ProfilerStep#2"
-        ):  # of two equal steps either may hold the work
+def lacking(seed: int) -> Doc:
+    """G0 or G3 with one to four fields dropped or events doubled."""
+    chance, doc = random.Random(seed), [g0, gn][seed % 2](*[3] * (seed % 2))
+    for _ in range(chance.randint(1, 4)):
+        event = chance.choice(doc.events)
+        fields = chance.choice([event, event.get("args") or event])
+        if fields and chance.random() < 0.5:
+            del fields[chance.choice(sorted(fields))]
+        elif event.get("name") != "ProfilerStep#2":  # of two equal steps either may hold the work
             doc.events.append(copy.deepcopy(event))
-        elif change == "swap":
-            fields[key], fields[other] = fields[other], fields[key]
-        elif change == "retype":
-            fields[key] = draw(st.sampled_from(ODD_VALUES))
     return doc
 
 
-def hypothesis_settings(sample: int) -> settings:
-    return settings(
-        max_examples=examples(sample),
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
-
-
-@hypothesis_settings(60)
-@given(doc=mutations(retype=True))
-def test_wrong_fields_never_break_it(doc: Doc, tmp_path: Path) -> None:
-    """Whatever a field holds, the trace opens, every record is counted, and the JSON is valid."""
-    path = tmp_path / "t.json"
-    path.write_bytes(doc.bytes())
-    opened = open_at(path)
-    assert opened.ledger.seen == len(doc.events)
-    assert opened.ledger.seen == opened.ledger.kept + opened.ledger.repaired + opened.ledger.skipped
-    json.dumps(msgspec.to_builtins(look(opened.trace)), allow_nan=False)
-
-
-@hypothesis_settings(60)
-@given(doc=mutations(retype=False))
-def test_missing_and_doubled_fields_agree(doc: Doc, tmp_path: Path) -> None:
+def test_missing_and_doubled_fields_agree(tmp_path: Path) -> None:
     """With fields missing and events doubled, the numbers are still those of the slow reader."""
     path = tmp_path / "t.json"
-    path.write_bytes(doc.bytes())
-    assert_agree(open_at(path), reference_reader.read(doc.bytes()))
+    for seed in range(examples(60)):
+        doc = lacking(seed)
+        path.write_bytes(doc.bytes())
+        opened = open_at(path)
+        assert opened.ledger.seen == len(doc.events), seed
+        assert_agree(opened, reference_reader.read(doc.bytes()))
 
 
 MUCH = 1_000_000 if FULL else 300_000

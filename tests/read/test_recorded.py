@@ -16,7 +16,7 @@ import reference_reader
 from corpus.agreement import assert_agree
 from corpus.cases import Opened
 from corpus.opening import open_at
-from corpus.places import RECORDED, recorded_traces
+from corpus.places import RECORDED, public_traces, recorded_traces
 
 TRUTH = Path(__file__).with_name("recorded_truth.json")
 
@@ -118,6 +118,19 @@ def test_train_step_includes_the_backward_thread() -> None:
     launches = {kernel["launch"] for kernel in opened.kernels}
     tracks = {event["track"] for event in opened.events if event["id"] in launches}
     assert len(tracks) == 2
+
+
+@pytest.mark.public
+@pytest.mark.parametrize(
+    "path", public_traces() or [None], ids=lambda path: path.name[:-8] if path else "none"
+)
+def test_public_agree(path: Path | None) -> None:
+    """Traces of other cards and producers, where they are at hand."""
+    if path is None:
+        pytest.skip("FORETRACE_PUBLIC_TRACES names no folder of traces")
+    opened, slow = open_at(path), reference_reader.read(path.read_bytes())
+    assert_agree(opened, slow)
+    assert (opened.ledger.seen, opened.ledger.skipped) == (slow.seen, 0), "nothing is lost"
 
 
 if __name__ == "__main__":
