@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from analyze.guess.conftest import H200
+from corpus.builder import TraceBuilder
 from foretrace.cli import main
 
 MLP = str(H200 / "mlp_eager.json.gz")
@@ -34,19 +35,8 @@ def test_markdown_is_one_fence_that_no_prediction_ends(capsys: Out) -> None:
 
 
 def test_the_document_of_the_contract(capsys: Out) -> None:
-    assert (
-        _check(
-            MLP,
-            "-g",
-            "in mlp_fwd: kernels == 5",
-            "-g",
-            "gelu and mul are fused",
-            "-g",
-            "same gemm as A",
-            "--json",
-        )
-        == 1
-    )
+    texts = ("in mlp_fwd: kernels == 5", "gelu and mul are fused", "same gemm as A")
+    assert _check(MLP, *(part for text in texts for part in ("-g", text)), "--json") == 1
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["schema", "hits", "misses", "unknown", "guesses"]
     assert (document["schema"], document["hits"], document["misses"], document["unknown"]) == (
@@ -67,46 +57,42 @@ def test_the_document_of_the_contract(capsys: Out) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("in mlp_fwd: kernels == 5", "== 5"),
-        ("at most two pointwise in mlp_fwd", "<= 2"),
-        ("no memcpy", "== 0"),
-        ("aten::t launches nothing", "== 0"),
-        ("gemm time == 54 us +- 15% each", "== 54 us +- 15%"),
-        ("in mlp_fwd: last gemm time about 51us", "~ 51 us"),
-        ("gemm flops == 38.65 GFLOP each", "== 38.65 GFLOP"),
-        ("gpu idle < 10%", "< 10%"),
-        ("per step: bound is not host", "not host"),
-        ("gelu and mul are not fused", "not fused"),
-        ("in mlp_fwd: gpu time < 0.9x of A", "< 0.9x of A"),
-        ("in mlp_fwd: last gemm time < 0.95x of first gemm", "< 0.95x of first gemm"),
-        ("in mlp_fwd: kernels < A", "< A"),
-        ("in mlp_fwd: 1 fewer kernels than A", "1 fewer than A"),
-        ("in mlp_fwd: every gemm has layout tn", "every gemm has layout tn"),
-    ],
-)
-def test_what_was_expected_in_symbols(capsys: Out, text: str, expected: str) -> None:
-    _check(MLP, "-g", text, "--json")
-    [guess] = json.loads(capsys.readouterr().out)["guesses"]
-    assert guess["expected"] == expected
+def test_what_was_expected_in_symbols(capsys: Out) -> None:
+    expected = {
+        "in mlp_fwd: kernels == 5": "== 5",
+        "at most two pointwise in mlp_fwd": "<= 2",
+        "no memcpy": "== 0",
+        "aten::t launches nothing": "== 0",
+        "gemm time == 54 us +- 15% each": "== 54 us +- 15%",
+        "in mlp_fwd: last gemm time about 51us": "~ 51 us",
+        "gemm flops == 38.65 GFLOP each": "== 38.65 GFLOP",
+        "gpu idle < 10%": "< 10%",
+        "per step: bound is not host": "not host",
+        "gelu and mul are not fused": "not fused",
+        "in mlp_fwd: gpu time < 0.9x of A": "< 0.9x of A",
+        "in mlp_fwd: last gemm time < 0.95x of first gemm": "< 0.95x of first gemm",
+        "in mlp_fwd: kernels < A": "< A",
+        "in mlp_fwd: 1 fewer kernels than A": "1 fewer than A",
+        "in mlp_fwd: every gemm has layout tn": "every gemm has layout tn",
+    }
+    _check(MLP, *(part for text in expected for part in ("-g", text)), "--json")
+    guesses = json.loads(capsys.readouterr().out)["guesses"]
+    assert {guess["text"]: guess["expected"] for guess in guesses} == expected
 
 
-def test_the_net_as_a_document(capsys: Out, tmp_path: Path) -> None:
+def test_the_net_as_a_document_and_as_a_file(capsys: Out, tmp_path: Path) -> None:
     assert main(["guess", "--from", MLP, "--json", "--no-cache"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["schema", "guesses"]
     assert document["schema"] == 1
-    first = {
-        "text": "in mlp_fwd: kernels == 5",
-        "reason": "number of kernels, the same in each of 3 calls of mlp_fwd",
-    }
-    assert document["guesses"][0] == first
+    reason = "number of kernels, the same in each of 3 calls of mlp_fwd"
+    assert document["guesses"][0] == {"text": "in mlp_fwd: kernels == 5", "reason": reason}
     assert main(["guess", "--from", MLP, "--no-cache"]) == 0
-    assert [entry["text"] for entry in tomllib.loads(capsys.readouterr().out)["guess"]] == [
-        entry["text"] for entry in document["guesses"]
-    ]
+    file = tmp_path / "guesses.toml"
+    file.write_text(capsys.readouterr().out)
+    texts = [entry["text"] for entry in tomllib.loads(file.read_text())["guess"]]
+    assert texts == [entry["text"] for entry in document["guesses"]]
+    assert _check(MLP, "--guesses", str(file)) == 0
 
 
 def test_exit_codes(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,24 +170,7 @@ def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
 
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, capsys: Out) -> None:
     trace = tmp_path / "hostile.json"
-    trace.write_text(
-        json.dumps(
-            {
-                "traceEvents": [
-                    {
-                        "ph": "X",
-                        "cat": "kernel",
-                        "name": "bad\x1b[31mname",
-                        "pid": 0,
-                        "tid": 7,
-                        "ts": 10,
-                        "dur": 5,
-                        "args": {"stream": 7, "correlation": 1},
-                    }
-                ]
-            }
-        )
-    )
+    trace.write_bytes(TraceBuilder().kernel("bad\x1b[31mname", 10, 5, correlation=1).bytes())
     assert _check(str(trace), "-g", "kernels == 0") == 1
     assert "\x1b" not in capsys.readouterr().out
 
@@ -238,13 +207,6 @@ def test_a_wrong_answer_is_named(tmp_path: Path, capsys: Out) -> None:
 def test_usage(capsys: Out) -> None:
     assert main(["guess"]) == 2
     assert main(["guess", MLP, "--from", MLP]) == 2
-
-
-def test_a_net_on_stdout(tmp_path: Path, capsys: Out) -> None:
-    assert main(["guess", "--from", COMPILED, "--no-cache"]) == 0
-    file = tmp_path / "guesses.toml"
-    file.write_text(capsys.readouterr().out)
-    assert _check(COMPILED, "--guesses", str(file)) == 0
 
 
 def _interactive(text: bytes | None) -> subprocess.Popen[bytes]:

@@ -15,7 +15,6 @@ from foretrace.schema.finding import VERDICTS
 from sweep import examples
 
 WORDS = sorted({token.text for text in TEXTS for token in split(text)} | set(vocabulary()[:80]))
-QUICK = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))
 
 
 def _read(text: str) -> Guess | UsageError:
@@ -23,52 +22,6 @@ def _read(text: str) -> Guess | UsageError:
         return parse(text)
     except UsageError as error:
         return error
-
-
-def _marked(text: str) -> None:
-    """Read and mark a text; any error must be one that a person can fix."""
-    read = _read(text)
-    if isinstance(read, Guess):
-        [verdict] = check(recorded("mlp_eager"), [read], recorded("mlp_compiled"))
-        assert verdict.verdict in VERDICTS
-    elif isinstance(read, GuessError):
-        assert read.word in read.text
-        assert read.at <= len(read.text) + 1
-        assert read.nearest or read.example or "is not valid" in str(read)
-        assert not read.example or isinstance(_read(read.example), Guess)
-
-
-@QUICK
-@given(st.text(max_size=60))
-def test_any_text(text: str) -> None:
-    _marked(text)
-
-
-@QUICK
-@given(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join))
-def test_words_of_the_language_in_any_order(text: str) -> None:
-    _marked(text)
-
-
-@QUICK
-@given(st.sampled_from(TEXTS), st.data())
-def test_a_sentence_with_a_slip(text: str, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(text)))
-    cut = data.draw(st.integers(0, 3))
-    slip = data.draw(st.text(max_size=3))
-    _marked(text[:place] + slip + text[place + cut :])
-
-
-@QUICK
-@given(st.sampled_from(TEXTS), st.sampled_from(TEXTS), st.data())
-def test_two_sentences_spliced(one: str, other: str, data: st.DataObject) -> None:
-    first, second = one.split(), other.split()
-    _marked(
-        " ".join(
-            first[: data.draw(st.integers(0, len(first)))]
-            + second[data.draw(st.integers(0, len(second))) :]
-        )
-    )
 
 
 @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
@@ -83,3 +36,33 @@ def test_any_guess_file(content: bytes, tmp_path_factory: pytest.TempPathFactory
     path.write_bytes(content)
     with pytest.raises(UsageError):
         load(path)
+
+
+@st.composite
+def written(draw: st.DrawFn) -> str:
+    """Any text, words in any order, a sentence with a slip, or two sentences spliced."""
+    one, other = draw(st.sampled_from(TEXTS)), draw(st.sampled_from(TEXTS)).split()
+    place, cut = draw(st.integers(0, len(one))), draw(st.integers(0, 3))
+    words = one.split()[: draw(st.integers(0, 9))] + other[draw(st.integers(0, len(other))) :]
+    ways = (
+        st.text(max_size=60),
+        st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join),
+        st.text(max_size=3).map(lambda slip: one[:place] + slip + one[place + cut :]),
+        st.just(" ".join(words)),
+    )
+    return draw(st.one_of(*ways))
+
+
+@settings(max_examples=examples(500), suppress_health_check=list(HealthCheck))
+@given(written())
+def test_any_text(text: str) -> None:
+    """Read and marked; any error must be one that a person can fix."""
+    read = _read(text)
+    if isinstance(read, Guess):
+        [verdict] = check(recorded("mlp_eager"), [read], recorded("mlp_compiled"))
+        assert verdict.verdict in VERDICTS
+    elif isinstance(read, GuessError):
+        assert read.word in read.text
+        assert read.at <= len(read.text) + 1
+        assert read.nearest or read.example or "is not valid" in str(read)
+        assert not read.example or isinstance(_read(read.example), Guess)

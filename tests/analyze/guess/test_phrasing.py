@@ -16,6 +16,14 @@ from sweep import looped
 # written -> how the language says it
 SAID = """
 kernels per step > 500 = per step: kernels > 500
+kernels == 5 in mlp_fwd = in mlp_fwd: kernels == 5
+exactly 5 kernels in each call of mlp_fwd = in mlp_fwd: kernels == 5
+IN mlp_fwd: FIVE Kernels = in mlp_fwd: kernels == 5
+at most 5 kernels per step = per step: kernels <= 5
+in every step: kernels is at most five = per step: kernels <= 5
+in mlp_fwd: no memcpy = in mlp_fwd: memcpy == 0
+in mlp_fwd: gemm time about 160us = in mlp_fwd: gemm time == 160 us +- 10%
+all gemms have shared_memory > 100000 = every gemm has shared memory > 100 kB
 there are no syncs in the step = per step: sync == 0
 no .item() calls per step = per step: item == 0
 each step launches more than 100 kernels = per step: kernels > 100
