@@ -17,7 +17,7 @@ from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
 from analyze.jobs.plan import Clock, Delay, Gaps, Plan
 from analyze.jobs.plan.plan import Cause
 from analyze.jobs.plan.simulate import simulate
-from analyze.jobs.planned import Read, reading
+from analyze.jobs.planned import reading
 from foretrace.analyze.jobs.clocks import CLOCKS, fit
 from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
 from foretrace.analyze.jobs.exposure import stages
@@ -58,9 +58,10 @@ def _tiles(path: CriticalPath) -> bool:
 def test_the_path_is_the_planned_one(name: str, tmp_path: Path) -> None:
     """By kind, from the start of the job's step; which of several equal ranks does not matter."""
     with reading(PLANS[name], tmp_path) as read:
+        assert all(_tiles(walked(read.graph(step))) for step in read.truth.paths)
+        assert graph(read.job, read.met, read.clocks, 99) is None
         path = walked(read.graph(3))
         off = read.truth.offsets_ns[0]
-    assert _tiles(path)
     true = dict.fromkeys(KINDS.values(), 0)
     for segment in read.truth.paths[3]:
         inside = segment.end_ns - max(segment.start_ns, path.start_ns - off)
@@ -80,20 +81,6 @@ def test_the_path_leads_to_the_slow_rank(tmp_path: Path) -> None:
     assert max(lengths, key=lambda key: lengths[key]) == (2, "compute")
 
 
-@pytest.mark.parametrize(("cause", "kind"), [("data", "data"), ("host", "host"), ("copies", "copies")])  # fmt: skip
-def test_a_delay_is_on_the_path_with_its_kind(cause: str, kind: str, tmp_path: Path) -> None:
-    plan = Plan(data=2, delays=(Delay(cause, 800_000, ranks=(1,)),))  # type: ignore[arg-type]
-    with reading(plan, tmp_path) as read:
-        assert _lengths(walked(read.graph(3)))[1, kind] >= 800_000
-
-
-def test_every_step_has_a_path_that_tiles_it(tmp_path: Path) -> None:
-    with reading(PLANS["pipeline"], tmp_path) as read:
-        for step in read.truth.paths:
-            assert _tiles(walked(read.graph(step)))
-        assert graph(read.job, read.met, read.clocks, 99) is None
-
-
 def test_a_collective_of_which_a_rank_is_missing_may_hold_a_wait(tmp_path: Path) -> None:
     plan = Plan(data=3, delays=(Delay("compute", 900_000, (2,)),), gaps=Gaps(missing=(2,)))
     with reading(plan, tmp_path) as read:
@@ -106,11 +93,7 @@ def test_a_collective_of_which_a_rank_is_missing_may_hold_a_wait(tmp_path: Path)
 
 def test_a_job_of_one_rank_has_a_path(tmp_path: Path) -> None:
     with reading(Plan(data=2, gaps=Gaps(missing=(1,))), tmp_path) as read:
-        _check_alone(read)
-
-
-def _check_alone(read: Read) -> None:
-    path = walked(read.graph(2))
+        path = walked(read.graph(2))
     assert _tiles(path)
     assert path.segments["rank"].unique().to_list() == [0]
 
@@ -250,19 +233,13 @@ def _one_clock(job: FakeJob) -> pl.DataFrame:
     return pl.DataFrame(rows, CLOCKS)
 
 
-def test_any_job() -> None:
-    for seed in range(12):
-        _check(seed)
-
-
-def _check(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_any_job(seed: int) -> None:
     job: Any = _random_job(random.Random(seed))
     met = match(job)
-    clocks = _one_clock(job) if seed % 4 else fit(job, met)
-    steps = graph(job, met, clocks, ONLY_STEP)
+    steps = graph(job, met, _one_clock(job) if seed % 4 else fit(job, met), ONLY_STEP)
     assert steps is not None
     path = walked(steps)
-    start, end = path.segments["start_ns"].to_list(), path.segments["end_ns"].to_list()
-    assert [path.start_ns, *end] == [*start, path.end_ns]
+    assert _tiles(path)
     assert Replay(steps).lengths([StepChange()]) == [path.length_ns]
     assert all(0 < each.saves_ns <= path.length_ns for each in what_ifs(job, steps, path, met))

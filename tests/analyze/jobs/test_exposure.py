@@ -146,21 +146,18 @@ def _sends(*pairs: tuple[int, int]) -> dict[int, int]:
     return stages(match(job))  # type: ignore[arg-type]
 
 
-def test_stages_follow_the_order_of_ranks_in_each_pipeline() -> None:
-    there_and_back = [(0, 2), (2, 0), (2, 4), (4, 2), (1, 3), (3, 1), (3, 5), (5, 3)]
-    assert _sends(*there_and_back) == {0: 0, 2: 1, 4: 2, 1: 0, 3: 1, 5: 2}
-
-
-def test_a_pipeline_without_a_backward_pass_has_stages() -> None:
-    assert _sends((0, 1), (1, 2)) == {0: 0, 1: 1, 2: 2}
-
-
-def test_an_interleaved_pipeline_has_stages() -> None:
-    assert _sends((0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2)) == {0: 0, 1: 1, 2: 2}
-
-
-def test_a_ring_is_no_pipeline() -> None:
-    assert _sends((0, 1), (1, 2), (2, 3), (3, 0)) == {}
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        # in each pipeline by the order of its ranks, there and back
+        ("02 20 24 42 13 31 35 53", {0: 0, 2: 1, 4: 2, 1: 0, 3: 1, 5: 2}),
+        ("01 12", {0: 0, 1: 1, 2: 2}),  # no backward pass
+        ("01 12 20 10 21 02", {0: 0, 1: 1, 2: 2}),  # interleaved
+        ("01 12 23 30", {}),  # a ring is no pipeline
+    ],
+)
+def test_stages_of_a_pipeline(pairs: str, found: dict[int, int]) -> None:
+    assert _sends(*((int(one), int(other)) for one, other in pairs.split())) == found
 
 
 def test_waiting_is_not_in_the_bandwidth(tmp_path: Path) -> None:

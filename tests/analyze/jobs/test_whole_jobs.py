@@ -241,33 +241,16 @@ def test_no_control_character_reaches_the_terminal(
     assert "\x07" not in out + errors
 
 
-def test_a_folder_without_traces_is_said_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["job", str(tmp_path)]) == 3
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.mark.parametrize("place", ["/no/such/folder", "s3://", "nosuch://bucket/run"])
 def test_a_place_that_does_not_exist(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", place]) in (2, 3, 4)
     assert capsys.readouterr().err.count("\n") <= 2
 
 
-@pytest.mark.parametrize("ranks", ["", "5-2", "0-99999999999", "7"])
-def test_ranks_that_make_no_sense(
-    ranks: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("given", [("--ranks", ""), ("--ranks", "7"), ("--steps", "77")])
+def test_ranks_and_steps_that_are_not_there(
+    given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(PLAN, tmp_path)
-    code = main(["job", str(tmp_path), "--ranks", ranks, "--no-cache"])
-    assert code in (2, 3)
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-@pytest.mark.parametrize("steps", ["x", "77"])
-def test_steps_that_make_no_sense(
-    steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(PLAN, tmp_path)
-    assert main(["job", str(tmp_path), "--steps", steps, "--no-cache"]) in (2, 3)
+    assert main(["job", str(tmp_path), *given, "--no-cache"]) in (2, 3)
     assert capsys.readouterr().err.count("\n") == 1
