@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
 
 import foretrace as ft
 from foretrace.analyze.findings import findings as found_in
@@ -19,6 +23,19 @@ FAULTS = Path(__file__).parent / "recorded"  # each made for one fault, or for i
 @cache
 def opened(path: Path) -> Trace:
     """One trace; no test may change it."""
+    return ft.open(path, cache=False)
+
+
+class Made(Protocol):
+    """What writes the JSON of a trace: a `TraceBuilder` or a `Sketch`."""
+
+    def bytes(self) -> bytes: ...
+
+
+def open_made(made: Made | Mapping[str, Any], folder: Path, name: str = "trace") -> Trace:
+    """A made-up trace, written to a folder and opened."""
+    path = folder / f"{name}.json"
+    path.write_bytes(msgspec.json.encode(made) if isinstance(made, Mapping) else made.bytes())
     return ft.open(path, cache=False)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
 from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.trace import Trace
 from foretrace.show.html.view_data import flame
 from foretrace.show.overview import look
+from opened_traces import open_made, opened
 from show.html.test_pieces import unpack
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
@@ -24,7 +24,7 @@ Path_ = tuple[str, ...]
 
 @pytest.fixture(scope="module")
 def training() -> Trace:
-    return ft.open(MODULES, cache=False)
+    return opened(MODULES)
 
 
 def sums(trace: Trace, time: str, by: str) -> Counter[tuple[Path_, str]]:
@@ -67,7 +67,7 @@ def test_modules_have_the_gpu_time_of_their_rows(training: Trace) -> None:
 
 @pytest.mark.parametrize("path", [MODULES, *recorded_traces()[::7]], ids=lambda path: path.name)
 def test_ops_have_the_times_that_look_says(path: Path) -> None:
-    trace = ft.open(path, cache=False)
+    trace = opened(path)
     on_gpu, on_host = by_name(sums(trace, "gpu", "op")), by_name(sums(trace, "host", "op"))
     for row in look(trace).ops:
         assert on_gpu[row.name] == row.gpu_ns, row.name
@@ -126,8 +126,7 @@ def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:
     built.op("aten::linear", 1_000, 2_000).op("aten::mm", 1_100, 1_500)
     built.launch(1_200, 10).kernel("gemm", 20_000, 70)
     built.op("aten::add", 10_000, 100)
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    trace = ft.open(tmp_path / "t.json", cache=False)
+    trace = open_made(built, tmp_path)
     inside = ("Net_0", "aten::linear", "aten::mm")
     assert whole(sums(trace, "gpu", "module"))[(*inside, "gemm")] == 70
     host = whole(sums(trace, "host", "module"))
@@ -140,8 +139,7 @@ def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:
 def test_without_modules_ranges_are_outermost(tmp_path: Path) -> None:
     built = TraceBuilder().region("block", 0, 5_000).op("aten::mm", 1_000, 2_000)
     built.launch(1_100, 10).kernel("gemm", 20_000, 70)
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    trace = ft.open(tmp_path / "t.json", cache=False)
+    trace = open_made(built, tmp_path)
     stacked = FlameViews(trace).of("gpu", "module")
     assert stacked.frames(0) == (("range", "block"), ("op", "aten::mm"), ("kernel", "gemm"))
     assert whole(sums(trace, "host", "module"))[("block",)] == 5_000

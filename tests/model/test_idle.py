@@ -10,23 +10,19 @@ from typing import Any
 
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model.idle import CAUSES, spent_in
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
+from opened_traces import open_made
+from opened_traces import opened as opened_trace
 
 Open = Callable[[TraceBuilder], Trace]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
-    def open_it(builder: TraceBuilder) -> Trace:
-        path = tmp_path / "trace.json"
-        path.write_bytes(builder.bytes())
-        return ft.open(path, cache=False)
-
-    return open_it
+    return lambda builder: open_made(builder, tmp_path)
 
 
 def launched(builder: TraceBuilder, at: int, start: int, length: int) -> TraceBuilder:
@@ -144,7 +140,7 @@ def test_devices_have_gaps_of_their_own(opened: Open) -> None:
 
 @pytest.mark.parametrize("name", sorted(recordings.traces()))
 def test_busy_and_idle_make_up_the_window(name: str) -> None:
-    trace = ft.open(recordings.traces()[name], cache=False)
+    trace = opened_trace(recordings.traces()[name])
     idle, gpu = trace.idle, trace.gpu
     windows = [trace.spans.window(span) for span in trace.spans.steps]
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(windows))

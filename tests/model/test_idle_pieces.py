@@ -8,11 +8,12 @@ import pytest
 import foretrace
 from foretrace.model.idle import CAUSES, UNPROVEN, idle_pieces, unproven
 from foretrace.read.recordings import traces
+from opened_traces import opened
 
 
 @pytest.mark.parametrize("name", sorted(traces()))
 def test_pieces_sum_to_every_cause_in_any_range(name: str) -> None:
-    trace = foretrace.open(traces()[name], cache=False)
+    trace = opened(traces()[name])
     pieces, every = idle_pieces(trace, trace.gaps), trace.gaps.every
     assert int((pieces.end - pieces.start).sum()) == int(every.length.sum())
     assert not unproven(trace, every).any()
@@ -27,7 +28,7 @@ def test_pieces_sum_to_every_cause_in_any_range(name: str) -> None:
 
 
 def test_pieces_touch_only_inside_a_gap() -> None:
-    trace = foretrace.open(traces()["llama_train_eager"], cache=False)
+    trace = opened(traces()["llama_train_eager"])
     pieces, every = idle_pieces(trace, trace.gaps), trace.gaps.every
     gaps = int((every.start[1:] != every.end[:-1]).sum()) + 1
     assert int((pieces.start[1:] != pieces.end[:-1]).sum()) + 1 == gaps

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-import foretrace as ft
 from corpus.build import instant
 from corpus.builder import TraceBuilder
 from foretrace.model.trace import Trace
 from foretrace.model.traced_memory import over_time
 from foretrace.show.html.view_data import memory, thinned
+from opened_traces import open_made
 from show.html.test_pieces import unpack
 
 
@@ -33,11 +33,6 @@ class Allocator:
         return self
 
 
-def opened(tmp_path: Path, built: TraceBuilder) -> Trace:
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    return ft.open(tmp_path / "t.json", cache=False)
-
-
 def step(tmp_path: Path, *, totals: bool = True) -> Trace:
     """1,000 bytes from before; `mm` and `relu` hold the peak, `add` is released before it."""
     built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 5_000)
@@ -46,7 +41,7 @@ def step(tmp_path: Path, *, totals: bool = True) -> Trace:
     Allocator(built, before=1_000, totals=totals).event(300, 1, 512).event(350, 2, 256).event(
         1_600, 3, 64
     ).event(1_700, 3, -64).event(2_100, 3, 2_048).event(2_500, 1, -512).event(6_000, 9, -300)
-    return opened(tmp_path, built)
+    return open_made(built, tmp_path)
 
 
 def test_the_peak_and_who_holds_it(tmp_path: Path) -> None:
@@ -73,9 +68,9 @@ def test_without_totals_it_counts_from_the_first_event(tmp_path: Path) -> None:
 def test_devices_are_apart_and_a_trace_without_memory_has_none(tmp_path: Path) -> None:
     built = TraceBuilder().op("aten::mm", 0, 5_000)
     Allocator(built).event(100, 1, 512).event(200, 1, 64, device=1)
-    assert [each.name for each in over_time(opened(tmp_path, built))] == ["GPU 0", "GPU 1"]
+    assert [each.name for each in over_time(open_made(built, tmp_path))] == ["GPU 0", "GPU 1"]
     none = TraceBuilder().op("aten::mm", 0, 5_000)
-    assert over_time(opened(tmp_path, none)) == []
+    assert over_time(open_made(none, tmp_path)) == []
 
 
 def test_the_page_counts_from_the_first_event(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from corpus.builder import TraceBuilder
 from drawn_snapshot import BLOCK, DrawnSnapshot
 from foretrace.model.allocator.from_trace import ENOUGH, module_names
 from foretrace.model.allocator.view import NO_MODULE
-from model.test_memory import Allocator, opened
+from model.test_memory import Allocator
+from opened_traces import open_made
 
 STEPS, BLOCKS = 3, ENOUGH
 
@@ -39,7 +40,7 @@ def trace(tmp_path: Path, addresses: list[int]) -> TraceBuilder:
 def test_the_recorded_step_names_the_modules_of_every_step(tmp_path: Path) -> None:
     drawn, addresses = program()
     view = drawn.view
-    view.traced = module_names(view, opened(tmp_path, trace(tmp_path, addresses)))
+    view.traced = module_names(view, open_made(trace(tmp_path, addresses), tmp_path))
     names = [view.module(row) for row in range(len(view.lives))]
     assert names == [f"Block_{block}" for block in range(BLOCKS)] * STEPS
 
@@ -47,7 +48,7 @@ def test_the_recorded_step_names_the_modules_of_every_step(tmp_path: Path) -> No
 def test_a_trace_of_another_run_names_nothing(tmp_path: Path) -> None:
     drawn, addresses = program()
     other = [address + 7 for address in addresses]
-    assert module_names(drawn.view, opened(tmp_path, trace(tmp_path, other))) == {}
+    assert module_names(drawn.view, open_made(trace(tmp_path, other), tmp_path)) == {}
 
 
 def test_owners_are_named_by_their_block() -> None:

@@ -13,7 +13,8 @@ from foretrace.model.allocator.from_trace import HOST, snapshot_of_trace
 from foretrace.model.allocator.view import MemoryView
 from foretrace.model.trace import Trace
 from foretrace.model.traced_memory import over_time
-from model.test_memory import Allocator, opened, step
+from model.test_memory import Allocator, step
+from opened_traces import open_made
 
 
 def view_of(trace: Trace) -> MemoryView:
@@ -43,7 +44,7 @@ def test_a_training_step_has_passes_without_python_functions(tmp_path: Path) -> 
     written.event(200, 1, 512)  # an activation
     written.event(1_200, 2, 256).event(1_300, 1, -512).event(1_830, 4, 128).event(1_840, 4, -128)
     written.event(2_200, 3, 64).event(2_300, 3, -64).event(5_100, 5, 32).event(5_200, 2, -256)
-    view = view_of(opened(tmp_path, built))
+    view = view_of(open_made(built, tmp_path))
     found = {int(a): CATEGORIES[c] for a, c in zip(view.lives.addr, view.category, strict=True)}
     assert found[1] == "activations"
     assert found[2] == "gradients"
@@ -58,10 +59,10 @@ def test_a_cpu_is_read_where_no_gpu_has_events(tmp_path: Path) -> None:
     for event in built.events:
         if event["name"] == "[memory]":
             event["args"] |= {"Device Type": 0, "Device Id": -1}
-    snapshot = snapshot_of_trace(opened(tmp_path, built), "t.json")
+    snapshot = snapshot_of_trace(open_made(built, tmp_path), "t.json")
     assert (snapshot.histories[0].device, snapshot.card) == (HOST, "CPU")
 
 
 def test_a_trace_without_memory_events_says_how_to_record_them(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="record --memory"):
-        snapshot_of_trace(opened(tmp_path, TraceBuilder().op("aten::mm", 0, 5_000)), "t.json")
+        snapshot_of_trace(open_made(TraceBuilder().op("aten::mm", 0, 5_000), tmp_path), "t.json")

@@ -14,12 +14,13 @@ from foretrace.model.flame import Stacks
 from foretrace.model.module_calls import class_of
 from foretrace.model.modules import ModuleWork
 from foretrace.model.trace import Trace
+from opened_traces import open_made, opened
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 
 
 def test_modules_count_what_their_submodules_launch() -> None:
-    trace = ft.open(MODULES, cache=False)
+    trace = opened(MODULES)
     found = {module.name: module for module in trace.modules.rows}
     norm, layer = found["LlamaRMSNorm_0"], found["LlamaDecoderLayer_0"]
     assert (norm.kind, norm.calls, norm.kernels) == ("LlamaRMSNorm", 2, 16)
@@ -30,7 +31,7 @@ def test_modules_count_what_their_submodules_launch() -> None:
 
 
 def test_a_trace_without_modules() -> None:
-    trace = ft.open(RECORDED / "mlp_eager.json.gz", cache=False)
+    trace = opened(RECORDED / "mlp_eager.json.gz")
     assert trace.modules.rows == []
     assert set(trace.module_calls.own.tolist()) == {-1}
 
@@ -74,8 +75,7 @@ class Program:
         return self
 
     def opened(self, folder: Path) -> Trace:
-        (folder / "t.json").write_bytes(self.built.bytes())
-        return ft.open(folder / "t.json", cache=False)
+        return open_made(self.built, folder)
 
 
 def _times(trace: Trace) -> dict[str, tuple[int, int, int]]:
@@ -203,7 +203,7 @@ def test_memory_that_modules_keep(tmp_path: Path) -> None:
 
 
 def test_modules_own_the_recorded_training_step() -> None:
-    trace = ft.open(MODULES, cache=False)
+    trace = opened(MODULES)
     rows, whole = trace.modules.rows, int(trace.gpu.length.sum())
     assert _total(rows) == whole == 6_454_569
     outside = {row.name: row.total_ns for row in rows if not row.kind}
@@ -216,7 +216,7 @@ def test_modules_own_the_recorded_training_step() -> None:
 
 @pytest.mark.parametrize("path", recorded_traces()[::6], ids=lambda path: path.name)
 def test_stacks_and_outermost_rows_add_up(path: Path) -> None:
-    trace = ft.open(path, cache=False)
+    trace = opened(path)
     whole = int(trace.gpu.length.sum())
     assert sum(stack.ns for stack in Stacks(trace).every()) == whole
     assert not trace.modules.rows or _total(trace.modules.rows) == whole

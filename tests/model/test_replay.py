@@ -15,18 +15,14 @@ from foretrace.model import replay
 from foretrace.model.replay import GraphChange, Precedence, ProfilerCost, ReplayGraph
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
+from opened_traces import open_made
 
 Open = Callable[[TraceBuilder], Trace]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
-    def open_it(builder: TraceBuilder) -> Trace:
-        path = tmp_path / "trace.json"
-        path.write_bytes(builder.bytes())
-        return ft.open(path, cache=False)
-
-    return open_it
+    return lambda builder: open_made(builder, tmp_path)
 
 
 def test_a_node_happens_when_all_its_sources_allow() -> None:

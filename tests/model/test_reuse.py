@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.read import recordings
+from opened_traces import open_made, opened
 from statements.places import ladder
 
 BF16 = "c10::BFloat16"
@@ -29,9 +29,7 @@ def last_case(
         builder.op(op, at, 5_000, dims=dims, types=[BF16] * len(dims))
         builder.launch(at + 1_000, 500).kernel(f"kernel_{number}", start, ns)
         start += ns + 1_000
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    cases = ft.open(path, cache=False).kernel_cases
+    cases = open_made(builder, folder).kernel_cases
     return cases.filter(cases["name"] == f"kernel_{len(launches) - 1}").row(0, named=True)
 
 
@@ -167,7 +165,7 @@ def test_a_recorded_gated_mlp() -> None:
 
 
 def test_a_recorded_training_step() -> None:
-    cases = ft.open(recordings.traces()["llama_train_eager"], cache=False).kernel_cases
+    cases = opened(recordings.traces()["llama_train_eager"]).kernel_cases
     found = {
         row["short"]: row for row in cases.filter(cases["bound"] == "l2").iter_rows(named=True)
     }

@@ -11,6 +11,7 @@ from corpus.builder import TraceBuilder
 from foretrace.model.captures.join import size_in
 from foretrace.model.serving import NONE, Requests, ServedBatch, served_batch
 from model.test_utilization import H200, MM
+from opened_traces import open_made
 
 EXECUTE = "execute_34_context_2(sq30sk50sqsq500sqsk900)_generation_4(sq4sk4000sqsq4sqsk4000)"
 COUNTED = "execute_context_1(512)_generation_32(32)"
@@ -78,9 +79,7 @@ def _trace(tmp_path: Path) -> ft.Trace:
     for start in (2_000, 410_000, 900_000):
         builder.op("aten::mm", start, 5_000, **MM).launch(start + 1_000, 500)
         builder.kernel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_TNT", start + 2_000, 200_000)
-    path = tmp_path / "trace.json"
-    path.write_bytes(builder.bytes())
-    return ft.open(path, cache=False)
+    return open_made(builder, tmp_path)
 
 
 def test_work_belongs_to_the_batch_that_says_most(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.analyze.guess.windows import named
 from foretrace.model import intervals, tree
@@ -15,6 +14,7 @@ from foretrace.model.spans import NESTED
 from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths
 from foretrace.names import families
 from foretrace.schema.kernel import NAME_LIMIT
+from opened_traces import open_made
 from sweep import looped
 
 SEEDS = range(60)
@@ -127,9 +127,9 @@ def test_regions_inside_many_others_are_left_out_and_noted(tmp_path: Path) -> No
     builder = TraceBuilder()
     for at in range(NESTED + 3):
         builder.region(f"block_{at}", at, 1_000 - 2 * at)
-    path = tmp_path / "trace.json"
-    path.write_bytes(builder.op("aten::mm", 200, 9).launch(201, 2).kernel("sgemm", 210, 5).bytes())
-    trace = ft.open(path, cache=False)
+    trace = open_made(
+        builder.op("aten::mm", 200, 9).launch(201, 2).kernel("sgemm", 210, 5), tmp_path
+    )
     assert len(trace.spans.regions) == NESTED
     assert {note.code: note.count for note in trace.ledger.notes}["regions_left_out"] == 3
 

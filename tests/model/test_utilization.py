@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model.utilization import Utilization, utilization
 from foretrace.read import recordings
+from opened_traces import open_made, opened
 from statements.places import ladder
 
 H200 = {
@@ -22,9 +22,7 @@ FLOPS = 2 * 4096**3
 
 
 def of(builder: TraceBuilder, folder: Path) -> Utilization:
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return utilization(ft.open(path, cache=False))
+    return utilization(open_made(builder, folder))
 
 
 def matmul(header: dict[str, object], ns: int = 200_000) -> TraceBuilder:
@@ -62,7 +60,7 @@ def test_without_peaks_or_work_there_is_no_figure(tmp_path: Path) -> None:
 
 def test_helpers_of_attention_are_no_matmuls() -> None:
     """The row sums and conversions of a backward have its role; the FLOP are with the matmuls."""
-    trace = ft.open(recordings.traces()["llama_train_eager"], cache=False)
+    trace = opened(recordings.traces()["llama_train_eager"])
     found = utilization(trace)
     assert found.note.startswith("FLOP of matmuls and attention;")
     assert found.mfu_gpu == pytest.approx(0.213, abs=0.002)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import foretrace as ft
 from foretrace.read import recordings
+from opened_traces import opened
 
 OWN = Path(__file__).parent.parent / "recorded"
 LADDER = recordings.folder("h200") / "ladder"
@@ -34,4 +35,4 @@ def name_of(path: Path) -> str:
 def ladder(name: str) -> ft.Trace:
     """A recording of the ladder by the beginning of its name."""
     (path,) = LADDER.glob(f"{name}_bf16.json.gz")
-    return ft.open(path, cache=False)
+    return opened(path)

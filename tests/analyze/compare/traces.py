@@ -9,6 +9,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from corpus.places import RECORDED
 from foretrace.model.trace import Trace
+from opened_traces import opened
 
 LADDER = {
     "mlp eager": "mlp_eager_64x128x768x3072_bf16",
@@ -34,7 +35,7 @@ def recorded(name: str) -> Trace:
         if name in LADDER
         else RECORDED / f"{name}.json.gz"
     )
-    return ft.open(path, cache=False)
+    return opened(path)
 
 
 def written(folder: Path, builder: TraceBuilder, name: str = "made") -> Path:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-import foretrace as ft
 from analyze.rules.sketch import Sketch
 from foretrace.analyze.fixes import Proposal, fixes
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from foretrace.model.trace import Trace
+from opened_traces import open_made
 
 STEPS = 3
-
-
-def opened(sketch: Sketch, folder: Path) -> Trace:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    return ft.open(path, cache=False)
 
 
 def stepping(build: Callable[[Sketch], object]) -> Sketch:
@@ -44,11 +37,11 @@ def proposals(name: str, trace: Trace) -> list[Proposal]:
 
 def proposed(name: str, build: Callable[[Sketch], object], folder: Path) -> list[Proposal]:
     """What the fix proposes for such steps."""
-    return proposals(name, opened(stepping(build), folder))
+    return proposals(name, open_made(stepping(build), folder))
 
 
 def after_us(name: str, build: Callable[[Sketch], object], folder: Path) -> tuple[float, float]:
     """The time of a step now, and with the first proposal, both with the profiler on."""
-    trace = opened(stepping(build), folder)
+    trace = open_made(stepping(build), folder)
     step, found = step_of(trace), proposals(name, trace)
     return replay.run(step.graph) / 1e3, replay.run(step.graph, found[0].change) / 1e3

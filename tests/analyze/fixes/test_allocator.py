@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, opened, proposals, proposed, stepping
+from analyze.fixes.proposing import after_us, proposals, proposed, stepping
 from analyze.rules.sketch import GEMM, Sketch, kernel
+from opened_traces import open_made
 
 
 def worked(sketch: Sketch) -> None:
@@ -43,4 +44,4 @@ def test_steady_steps_and_single_allocations_stay(tmp_path: Path) -> None:
     sketch = stepping(worked)
     sketch.step()
     emptied(sketch)
-    assert proposals("allocator", opened(sketch, tmp_path)) == []
+    assert proposals("allocator", open_made(sketch, tmp_path)) == []

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, opened, proposed
+from analyze.fixes.proposing import after_us, proposed
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.analyze.fixes import _typical
+from opened_traces import open_made
 
 
 def small(sketch: Sketch) -> Sketch:
@@ -48,11 +49,11 @@ def test_a_wait_goes_first_and_a_graph_stays(tmp_path: Path) -> None:
 
 def test_of_one_step_the_shapes_of_others_are_unknown(tmp_path: Path) -> None:
     """A call that ran once outside of a step is no work for a graph."""
-    one = _typical.predicted(opened(small(Sketch().step()), tmp_path))
+    one = _typical.predicted(open_made(small(Sketch().step()), tmp_path))
     assert one is not None
     (found,) = [each.proposal for each in one.fixes if each.fix == "cuda_graph"]
     assert found.why.endswith("shapes of other steps are unknown")
-    whole = _typical.predicted(opened(small(Sketch()), tmp_path))
+    whole = _typical.predicted(open_made(small(Sketch()), tmp_path))
     assert whole is not None
     assert "cuda_graph" not in {each.fix for each in whole.every}
 
@@ -65,7 +66,7 @@ def test_numbers_may_differ_between_steps_and_shapes_may_not(tmp_path: Path) -> 
         for rows, value in ((64, "0.1"), (second, number)):
             small(sketch.step())
             sketch.op("aten::mul", kernel(GEMM, 2), dims=[[rows, 64], []], concrete=["", value])
-        now = _typical.predicted(opened(sketch, tmp_path))
+        now = _typical.predicted(open_made(sketch, tmp_path))
         assert now is not None
         (found,) = [each.proposal for each in now.fixes if each.fix == "cuda_graph"]
         return found.first

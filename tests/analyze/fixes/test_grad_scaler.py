@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, opened, proposals, proposed
+from analyze.fixes.proposing import after_us, proposals, proposed
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel
 from foretrace.analyze.fixes.grad_scaler import UNSCALE, UPDATE
+from opened_traces import open_made
 
 
 def scaled(sketch: Sketch) -> None:
@@ -34,4 +35,4 @@ def test_without_a_scaler_or_bfloat16_nothing_goes(tmp_path: Path) -> None:
     volta = Sketch("Tesla V100-SXM2-16GB", (7, 0), 80)
     for _ in range(3):
         scaled(volta.step())
-    assert proposals("grad_scaler", opened(volta, tmp_path)) == []
+    assert proposals("grad_scaler", open_made(volta, tmp_path)) == []

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analyze.fixes.proposing import after_us, opened, proposals, proposed, stepping
+from analyze.fixes.proposing import after_us, proposals, proposed, stepping
 from analyze.rules.sketch import ADD, GEMM, Sketch, Work, kernel, memcpy
+from opened_traces import open_made
 
 COPY = "aten::to > aten::_to_copy > aten::copy_"
 WIDE, TALL = [256, 4096], [4096, 4096]
@@ -48,7 +49,7 @@ def test_a_weight_that_one_step_loads_is_not_kept_twice(tmp_path: Path) -> None:
     sketch = stepping(matmul)
     sketch.step()
     with_weight(sketch)
-    assert proposals("keep_on_gpu", opened(sketch, tmp_path)) == []
+    assert proposals("keep_on_gpu", open_made(sketch, tmp_path)) == []
 
 
 def test_many_copies_of_one_shape_are_weights(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, opened, proposals, proposed
+from analyze.fixes.proposing import after_us, proposals, proposed
 from analyze.rules.sketch import GEMM, Sketch, kernel
+from opened_traces import open_made
 
 
 def metrics(sketch: Sketch, us: float = 4_000) -> None:
@@ -24,4 +25,4 @@ def test_short_pauses_and_single_ones_stay(tmp_path: Path) -> None:
     once = Sketch()
     for us in (0, 4_000, 0, 0):
         metrics(once.step(), us)
-    assert proposals("python_time", opened(once, tmp_path)) == []
+    assert proposals("python_time", open_made(once, tmp_path)) == []

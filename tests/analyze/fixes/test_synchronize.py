@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, opened, proposals, proposed, stepping
+from analyze.fixes.proposing import after_us, proposals, proposed, stepping
 from analyze.rules.sketch import GEMM, Sketch, kernel
+from opened_traces import open_made
 
 
 def layers(sketch: Sketch) -> None:
@@ -31,4 +32,4 @@ def test_waits_of_ops_and_of_the_profiler_stay(tmp_path: Path) -> None:
 
     assert proposed("synchronize", read, tmp_path) == []
     assert proposed("synchronize", plain, tmp_path) == []
-    assert proposals("synchronize", opened(stepping(plain).sync(), tmp_path)) == []
+    assert proposals("synchronize", open_made(stepping(plain).sync(), tmp_path)) == []

@@ -6,7 +6,6 @@ import gzip
 import json
 import tomllib
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.model.trace import Trace
+from opened_traces import open_made, opened
 
 _PAGE = Path(__file__).parents[3] / "tools" / "guess_examples.toml"
 # kind of prediction -> {text: meaning}, as docs/guess.md lists them
@@ -22,9 +22,8 @@ TEXTS = [text for examples in EXAMPLES.values() for text in examples]
 H200 = Path(ft.__file__).parent / "read/recordings/h200"
 
 
-@cache
 def recorded(name: str) -> Trace:
-    return ft.open(H200 / f"{name}.json.gz", cache=False)
+    return opened(H200 / f"{name}.json.gz")
 
 
 def without(
@@ -45,9 +44,7 @@ def without(
             event.get("args", {}).pop(key, None)
     for key in header:
         document.pop(key, None)
-    target = path / f"{name}.json"
-    target.write_text(json.dumps(document))
-    return ft.open(target, cache=False)
+    return open_made(document, path, name)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import foretrace as ft
 from analyze.guess.conftest import recorded
 from corpus.builder import TraceBuilder
 from foretrace import Trace
@@ -21,6 +20,7 @@ from foretrace.schema.compiler import (
 )
 from foretrace.schema.finding import Verdict
 from foretrace.schema.ledger import Ledger
+from opened_traces import open_made
 
 MODEL = SourceLine("/home/me/model.py", 41, "forward")
 GRAPH = (FxGraph("dynamo"),)
@@ -117,9 +117,7 @@ def _traced(tmp_path: Path, *names: str) -> Trace:
     builder = TraceBuilder()
     for at, name in enumerate(names):
         builder.op(name, 10 * at, 5)
-    target = tmp_path / "trace.json"
-    target.write_bytes(builder.bytes())
-    return ft.open(target, cache=False)
+    return open_made(builder, tmp_path)
 
 
 def test_a_trace_alone_shows_that_there_was_one(

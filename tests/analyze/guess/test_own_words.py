@@ -18,6 +18,7 @@ from corpus.places import PUBLIC
 from foretrace.analyze.guess import check
 from foretrace.analyze.guess.questions import questions
 from foretrace.model.trace import Trace
+from opened_traces import open_made
 
 X = [4, 512, 768]
 IMAGE, FILTER = [8, 64, 56, 56], [64, 1, 3, 3]
@@ -282,9 +283,7 @@ def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:
     built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)
     built.region("Optimizer.step#AdamW.step", 0, 61_500).op("aten::mul_", 1_000, 60_000)
     built.op("aten::to", 2_000, 1_000).op("aten::gelu", 62_000, 9_000)
-    path = tmp_path / "cpu.json"
-    path.write_bytes(built.bytes())
-    trace = ft.open(path, cache=False)
+    trace = open_made(built, tmp_path)
     first, second = check(trace, ["aten::mul_ is the slowest op", "aten::gelu is the slowest op"])
     assert (first.verdict, second.verdict) == ("hit", "miss")
     assert second.measured == "aten::mul_: 59.0 us, 85.5% of op time"
@@ -315,7 +314,5 @@ def test_cpu_time_decides_where_no_gpu_is_meant(tmp_path: Path) -> None:
     built.op("autograd::engine::evaluate_function: AddmmBackward0", 50_000, 20_000)
     built.op("aten::mm", 51_000, 10_000)
     built.region("Optimizer.step#SGD.step", 80_000, 10_000).op("aten::_fused_sgd_", 81_000, 8_000)
-    path = tmp_path / "cpu.json"
-    path.write_bytes(built.bytes())
-    found = check(ft.open(path, cache=False), list(wanted))
+    found = check(open_made(built, tmp_path), list(wanted))
     assert {each.text: each.verdict for each in found} == wanted

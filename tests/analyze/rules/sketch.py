@@ -11,6 +11,7 @@ belong to the innermost.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +201,9 @@ class Sketch:
     def document(self) -> dict[str, Any]:
         self._close()
         return self.header | {"traceEvents": self.events}
+
+    def bytes(self) -> bytes:
+        return json.dumps(self.document()).encode()
 
     def _close(self) -> None:
         for event in self._open:

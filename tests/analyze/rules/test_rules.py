@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import foretrace as ft
 from analyze.rules.sketch import ADD, Example, Sketch, kernel
 from foretrace.analyze import rules as analyses
 from foretrace.analyze.fixes import fixes
@@ -23,6 +22,7 @@ from foretrace.analyze.rules._seen import RANGES, ranges
 from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import STATES, Finding, Rule
+from opened_traces import open_made
 from sweep import looped
 
 ROOT = Path(__file__).parents[3]
@@ -45,12 +45,6 @@ EXAMPLES = [
 EVERY = [pytest.param(rule, id=rule.name) for rule in rules()]
 
 
-def opened(document: Any, folder: Path) -> Trace:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(document))
-    return ft.open(path, cache=False)
-
-
 def holds(expected: Any, found: Any) -> bool:
     """Whether `found` says all that `expected` says, and perhaps more."""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -63,7 +57,7 @@ def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
     if example.records:
         shutil.copytree(example.records, tmp_path, dirs_exist_ok=True)
         (tmp_path / "trace.json.gz").unlink()
-    trace = opened(example.document(), tmp_path)
+    trace = open_made(example.document(), tmp_path)
     found = analyses.run(rule, trace)
     if example.says is None:
         assert [finding.state for finding in found] == ["clear"], f"{example.about}: {found}"
@@ -102,14 +96,14 @@ def test_docs_are_up_to_date() -> None:
 
 
 def test_an_empty_trace_is_skipped_or_clear(tmp_path: Path) -> None:
-    found = analyses.run_all(opened({"schemaVersion": 1, "traceEvents": []}, tmp_path))
+    found = analyses.run_all(open_made({"schemaVersion": 1, "traceEvents": []}, tmp_path))
     assert {finding.state for finding in found} <= {"skipped", "clear"}
     assert sorted(finding.rule for finding in found) == [rule.name for rule in rules()]
 
 
 def test_a_lacking_rule_names_the_option(tmp_path: Path) -> None:
     found = analyses.run_all(
-        opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
+        open_made(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
     )
     lacking = next(finding for finding in found if finding.rule == "fusable_pointwise")
     assert (lacking.state, lacking.detail) == (
@@ -124,7 +118,7 @@ def broken(trace: Trace) -> Iterator[Finding]:
 
 
 def test_a_crash_hides_no_other_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
+    trace = open_made(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
     before = analyses.run_all(trace)
     monkeypatch.setattr(
         analyses, "rules", lambda: (Rule("broken", "A broken rule", broken), *rules())
@@ -151,7 +145,7 @@ def test_the_order_is_by_what_could_be_saved(
         rule("y", "skipped"),
     )
     monkeypatch.setattr(analyses, "rules", lambda: made)
-    found = analyses.run_all(opened({"schemaVersion": 1, "traceEvents": []}, tmp_path))
+    found = analyses.run_all(open_made({"schemaVersion": 1, "traceEvents": []}, tmp_path))
     assert [finding.rule for finding in found] == ["c", "b", "a", "y", "z"]
     assert {finding.state for finding in found} <= set(STATES)
 
@@ -159,9 +153,9 @@ def test_the_order_is_by_what_could_be_saved(
 def test_findings_do_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:
     rule = next(rule for rule in rules() if rule.name == "gemm_choice")
     document = dict(worked(rule)[0].document())
-    straight = analyses.run_all(opened(document, tmp_path))
+    straight = analyses.run_all(open_made(document, tmp_path))
     document["traceEvents"] = document["traceEvents"][::-1]
-    assert analyses.run_all(opened(document, tmp_path)) == straight
+    assert analyses.run_all(open_made(document, tmp_path)) == straight
 
 
 def test_a_rule_needs_no_torch() -> None:

@@ -43,12 +43,14 @@ def test_every_call_has_nodes_lines_and_bytes(run: str) -> None:
     """Only a call with dynamic sizes has no bytes."""
     for each in compiled(run).compilations:
         assert each.calls
+        kernels = {kernel.name: kernel for kernel in each.kernels}
         for part in parts(each):
             known = {node.name for node in part.post_grad(0)} | {
                 node.name for node in part.post_grad(1)
             }
             for call in part.calls:
                 assert call.sources, call.handle
+                assert call.extern or kernels[call.kernel].code
                 assert call.nodes, call.handle
                 assert set(call.nodes) <= known
                 sizes = [size for access in call.accesses for size in access.tensor.shape]

@@ -17,6 +17,7 @@ from foretrace.model.compiled.syntax import evaluate, solve
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import Compilation, CompilerRun, GeneratedKernel, KernelCall
 from model.compiled.recorded import DATA, joined, logs
+from opened_traces import open_made
 
 RUNS = {
     "mlp": (12, 12, 4),
@@ -59,18 +60,6 @@ def _generated(
         if not call.extern:
             events = [event for run in each.runs for event in run.kernels]
             yield call, [trace.host.names[trace.host.name[event]] for event in events]
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_every_call_has_lines_nodes_code_and_bytes(name: str) -> None:
-    run = run_of(name)
-    for compilation in run.compilations:
-        kernels = {kernel.name: kernel for kernel in compilation.kernels}
-        for call in compilation.calls:
-            assert call.sources
-            assert call.nodes
-            assert call.extern or kernels[call.kernel].code
-            assert call.bytes is not None or compilation.id == "0/1"  # dynamic sizes
 
 
 def test_library_calls_have_the_shapes_of_their_ops() -> None:
@@ -172,12 +161,6 @@ def test_sizes_are_evaluated() -> None:
     assert evaluate("2**99", {}) is None
 
 
-def _opened(builder: TraceBuilder, folder: Path) -> Trace:
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return foretrace.open(path, cache=False)
-
-
 def _run(*compilations: Compilation) -> CompilerRun:
     return replace(run_of("mlp"), compilations=compilations)
 
@@ -195,7 +178,7 @@ def test_a_trace_without_host_rows_goes_by_names(tmp_path: Path) -> None:
         _compiled("triton_a", "triton_b", "triton_b", "triton_c"),
         _compiled("triton_c", compile_id="1/0"),
     )
-    found = joined(run, _opened(builder, tmp_path))
+    found = joined(run, open_made(builder, tmp_path))
     assert [
         (each.compilation, each.call, sum(len(run.kernels) for run in each.runs))
         for each in found.calls
@@ -213,6 +196,6 @@ def test_ops_of_a_cpu_are_its_kernels(tmp_path: Path) -> None:
     kernels = (GeneratedKernel("cpp_fused_add_0", "cpp", ""),)
     calls = (KernelCall("extern_kernels.mm", True), KernelCall("cpp_fused_add_0", False))
     run = _run(Compilation("0/0", kernels=kernels, calls=calls))
-    found = joined(run, _opened(builder, tmp_path))
+    found = joined(run, open_made(builder, tmp_path))
     assert found.on_host
     assert [each.total_ns for each in found.calls] == [20_000, 40_000]

@@ -19,7 +19,7 @@ F = torch.nn.functional
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:ComplexHalf")]
 
 from foretrace.model import costs  # noqa: E402
-from foretrace.model.costs import OpCall, Tensor  # noqa: E402
+from foretrace.model.costs import OpCall  # noqa: E402
 from foretrace.model.costs._call import SCALAR_TYPES, SIZES  # noqa: E402
 from sweep import looped  # noqa: E402
 
@@ -260,26 +260,6 @@ def test_element_types_have_the_size_and_the_number_that_torch_gives_them(tmp_pa
         codes[view.types[0]] = call.text(1)
         assert SIZES.get(view.types[0], dtype.itemsize) == dtype.itemsize
     assert {name: str(code) for code, name in SCALAR_TYPES.items()}.items() <= codes.items()
-
-
-@pytest.mark.parametrize(
-    ("build", "stored"),
-    [
-        (lambda: x(4, 1024, 1).expand(4, 1024, 1024), 4096),
-        (lambda: x(1000).unfold(0, 10, 1), 1000),
-        (lambda: x(8, 8).t(), 64),
-        (lambda: x(8, 8)[::2], 32),
-        (lambda: torch.tensor(1.0).expand(5, 5), 1),
-        (lambda: x(0, 5), 0),
-    ],
-)
-def test_stored_elements_are_distinct_addresses(build: Callable[[], Any], stored: int) -> None:
-    view = build()
-    tensor = Tensor(tuple(view.shape), "float", view.stride())
-    addresses = {0}
-    for size, stride in zip(view.shape, view.stride(), strict=True):
-        addresses = {base + index * stride for base in addresses for index in range(size)}
-    assert tensor.stored == len(addresses) == stored
 
 
 # op -> its arguments as name:place, for ops that cannot run on a CPU

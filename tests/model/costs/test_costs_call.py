@@ -12,6 +12,8 @@ class TestTensor:
     def test_an_expanded_dimension_is_stored_once(self) -> None:
         assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).stored == 4096
         assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).bytes == 16_384
+        assert Tensor((5, 5), "float", (0, 0)).stored == 1
+        assert Tensor((4, 8), "float", (16, 1)).stored == 32
 
     def test_a_transpose_is_stored_whole(self) -> None:
         assert Tensor((768, 3072), "c10::BFloat16", (1, 768)).bytes == 4_718_592

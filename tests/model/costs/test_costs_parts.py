@@ -6,10 +6,11 @@ import polars as pl
 import pytest
 from recorded_calls import RECORDED
 
-import foretrace
+from corpus.builder import TraceBuilder
 from foretrace.model.costs import Certainty, Launch, OpCall, attribute
 from foretrace.model.costs._cost import cub_part
 from foretrace.names import devices
+from opened_traces import open_made, opened
 
 LADDER = RECORDED[0].parent / "ladder"
 STEPS = [
@@ -31,7 +32,7 @@ DATA = {
 def shaped(request: pytest.FixtureRequest) -> pl.DataFrame:
     """The kernels whose op has recorded shapes."""
     path: Path = request.param
-    return foretrace.open(path, cache=False).kernels.filter(pl.col("signature") >= 0)
+    return opened(path).kernels.filter(pl.col("signature") >= 0)
 
 
 def test_every_kernel_has_bytes_save_those_whose_size_is_data(shaped: pl.DataFrame) -> None:
@@ -56,7 +57,7 @@ def test_no_cost_exceeds_what_the_memory_gives(shaped: pl.DataFrame) -> None:
 
 
 def test_the_five_kernels_of_an_attention_backward() -> None:
-    kernels = foretrace.open(SEVERAL[0]).kernels.filter(
+    kernels = opened(SEVERAL[0]).kernels.filter(
         pl.col("op_name") == "aten::_cudnn_attention_backward"
     )
     query, key, row = 4 * 16 * 1024 * 64, 4 * 4 * 1024 * 64, 4 * 16 * 1024
@@ -72,7 +73,7 @@ def test_the_five_kernels_of_an_attention_backward() -> None:
 
 
 def test_a_split_matmul_and_its_sum() -> None:
-    kernels = foretrace.open(STEPS[0]).kernels.filter(
+    kernels = opened(STEPS[0]).kernels.filter(
         (pl.col("op_name") == "aten::mm") & (pl.col("dur_ns") > 0)
     )
     sums = kernels.filter(pl.col("name").str.contains("splitKreduce"))
@@ -85,21 +86,13 @@ def test_a_split_matmul_and_its_sum() -> None:
 
 
 def test_an_op_whose_arguments_have_no_sizes_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "comms.json"
-    path.write_text(
-        '{"traceEvents": ['
-        '{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 0, '
-        '"dur": 9,'
-        ' "args": {"External id": 1, "Input Dims": [[], []], "Input type": ["TensorList", '
-        '"Scalar"]}},'
-        '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": '
-        '2, "dur": 1,'
-        ' "args": {"External id": 1, "correlation": 7}},'
-        '{"ph": "X", "cat": "kernel", "name": "ncclKernel_SendRecv", "pid": 0, "tid": 7, "ts": 5, '
-        '"dur": 3,'
-        ' "args": {"External id": 1, "correlation": 7, "device": 0, "stream": 7}}]}'
+    built = TraceBuilder().op(
+        "record_param_comms", 0, 9_000, dims=[[], []], types=["TensorList", "Scalar"]
     )
-    row = foretrace.open(path).kernels.row(0, named=True)
+    trace = open_made(
+        built.launch(2_000, 1_000).kernel("ncclKernel_SendRecv", 5_000, 3_000), tmp_path
+    )
+    row = trace.kernels.row(0, named=True)
     assert (row["bytes"], row["cost_note"]) == (None, "the op's arguments have no recorded sizes")
 
 

@@ -12,6 +12,7 @@ from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
+from opened_traces import opened
 from sweep import looped
 
 PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES") or "/nonexistent")
@@ -36,7 +37,7 @@ def check(trace: Trace) -> None:
 
 @looped("path", RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_recorded_traces(path: Path) -> None:
-    check(foretrace.open(path))
+    check(opened(path))
 
 
 @pytest.mark.public

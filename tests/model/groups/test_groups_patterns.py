@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-import foretrace as ft
 from analyze.rules.sketch import ADD, COPY, GEMM, MUL, Sketch, kernel, memcpy
+from opened_traces import open_made
 
 X, ROW = [4, 512, 768], [4, 512, 1]
 HEADS, HALF = [4, 12, 512, 64], [4, 12, 512, 32]
@@ -42,9 +41,7 @@ def found(words: str, folder: Path, dims: list[list[int]] | None = None) -> list
 
 
 def named(sketch: Sketch, folder: Path) -> list[str]:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    trace = ft.open(path, cache=False)
+    trace = open_made(sketch, folder)
     text = trace.work_groups
     return [str(text[row]) for row in trace.gpu.launch_order]
 
@@ -67,9 +64,7 @@ def test_two_norms_in_a_row_share_no_kernel(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for word in (*words.split(), *words.split()):
         add_op(sketch, word, [X, X])
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    trace = ft.open(path, cache=False)
+    trace = open_made(sketch, tmp_path)
     call = trace.grouped.call[trace.gpu.launch_order]
     assert len(set(call[:8].tolist())) == len(set(call[8:].tolist())) == 1
     assert call[0] != call[8]

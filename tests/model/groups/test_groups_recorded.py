@@ -14,6 +14,7 @@ from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.module_calls import ModuleCalls
 from foretrace.model.trace import Trace
+from opened_traces import opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 LIGHTNING = MODULES.parent / "pages/how-to-lightning/traces/lightning_fit.json.gz"
@@ -25,11 +26,11 @@ def counts(trace: Trace) -> dict[str, int]:
 
 
 def recording(name: str) -> Trace:
-    return ft.open(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz", cache=False)
+    return opened(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz")
 
 
 def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_module = ft.open(MODULES, cache=False).work_groups
+    by_module = opened(MODULES).work_groups
     monkeypatch.setattr(ModuleCalls, "is_ours", lambda self, name: False)
     trace = ft.open(MODULES, cache=False)
     assert not trace.module_calls.is_module.any()
@@ -38,7 +39,7 @@ def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_training_step_with_modules() -> None:
     """Two steps of two layers: five norms of 8 kernels forward and 16 backward."""
-    found = counts(ft.open(MODULES, cache=False))
+    found = counts(opened(MODULES))
     assert found["RMSNorm"] == 2 * 5 * (8 + 16)
     assert found["SwiGLU"] == 2 * 2 * (2 + 3)
     assert found["GEMM"] == 2 * (2 * 7 + 1 + 1)  # with the matmul of RoPE's tables
@@ -77,7 +78,7 @@ def test_training_steps_have_the_same_matmuls(kind: str) -> None:
 
 def test_the_backward_pass_follows_its_forward_ops() -> None:
     """Twelve layers by hand: nothing of the norms is left among pointwise kernels."""
-    found = counts(ft.open(RECORDED / "llama_train_eager.json.gz", cache=False))
+    found = counts(opened(RECORDED / "llama_train_eager.json.gz"))
     assert found["RMSNorm"] == 3 * 25 * (8 + 16)
     assert found["SwiGLU"] == 3 * 12 * (2 + 3)
     assert found["residual add"] == 3 * 12 * 2
@@ -87,13 +88,13 @@ def test_the_backward_pass_follows_its_forward_ops() -> None:
 def test_attention_by_hand_is_whole() -> None:
     """Matmuls, mask, softmax and the copy between them; cuBLAS's memset is not part of it."""
     name = "attention_naive_8x16x1024x64_bf16.json.gz"
-    found = counts(ft.open(RECORDED / "ladder" / name, cache=False))
+    found = counts(opened(RECORDED / "ladder" / name))
     assert found == {"attention": 3 * 6, "fills": 3}
 
 
 def test_what_the_closure_of_a_step_runs_is_not_the_optimizers() -> None:
     """Lightning trains inside of `optimizer.step`; only foreach ops are the optimizer's own."""
-    trace = ft.open(LIGHTNING, cache=False)
+    trace = opened(LIGHTNING)
     ops = np.array([trace.host.names[name] for name in trace.host.name[trace.origins.op]])
     foreach = np.char.startswith(ops, "aten::_foreach_")
     assert counts(trace)["GEMM"] == 3 * 2
