@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Boxes, bottomUp, depthOf, foldedLayers, labelOf, laidOut, pathOf } from "../src/core/flame";
+import { around, Boxes, bottomUp, depthOf, endOf, foldedLayers, functionsOf, labelOf, laidOut, pathOf } from "../src/core/flame";
 import { matches } from "../src/core/searching";
 import type { Events, TraceFacts } from "../src/data/events";
 
@@ -112,4 +112,34 @@ test("layers that differ by their number stand together, and a path finds all of
       ["add", 5, "Block × 2"],
     ],
   );
+});
+
+test("a sandwich has the callers of a function, and what it calls, with its time", () => {
+  const boxes = made(),
+    { callers, callees } = around(boxes, "gemm");
+  const tree = (each: Boxes) => each.all.map((box) => [pathOf(box), each.totals(-1)[box.number]]);
+  assert.deepEqual(tree(callers), [
+    ["> gemm", 95],
+    ["> gemm > aten::mm", 60],
+    ["> gemm > aten::mm > Net_0", 60],
+    ["> gemm > a", 3],
+    ["> gemm > a > Net_0", 3],
+  ]);
+  assert.deepEqual(tree(callees), [["> gemm", 95]]);
+  assert.deepEqual(tree(around(boxes, "Net_0").callees).slice(0, 2), [
+    ["> Net_0", 68],
+    ["> Net_0 > aten::mm", 60],
+  ]);
+  assert.deepEqual(tree(around(boxes, "nowhere").callees), []);
+  assert.deepEqual(
+    functionsOf(boxes, -1).map(({ name, own, total }) => [name, own, total]),
+    [
+      ["Net_0", 0, 68],
+      ["aten::mm", 0, 60],
+      ["gemm", 95, 95],
+      ["a > b", 5, 5],
+      ["a", 0, 3],
+    ],
+  );
+  assert.deepEqual(["> Net_0 > aten::mm", "> gemm", "gemm"].map(endOf), ["aten::mm", "gemm", null]);
 });

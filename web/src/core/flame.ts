@@ -86,6 +86,11 @@ export class Boxes {
     return search(this.root, isPath(path) ? ` ${path}` : "");
   }
 
+  // The outermost boxes of a function: one inside another is in its time already.
+  named(name: string): Box[] {
+    return this.all.filter((box) => pathTo(box).findIndex((each) => isNamed(each, name)) === box.depth - 1);
+  }
+
   // The numbers of a box and of all that is inside.
   inside(box: Box): Set<number> {
     const found = new Set([box.number]);
@@ -100,6 +105,11 @@ function isLayer({ kind }: Pick<Box, "kind">): boolean {
 
 type Named = Pick<Box, "name" | "kind" | "count">;
 
+// `Block_*` stands for each of its layers.
+function isNamed(box: Named, name: string): boolean {
+  return box.name === name || (isLayer(box) && layerOf(box.name) === name);
+}
+
 // Other boxes for the same time: each stack in the place that `path` gives it, outermost first.
 function regrown(boxes: Boxes, path: (box: Box) => Named[]): Boxes {
   const numbers = new Map<string, number>(),
@@ -107,8 +117,10 @@ function regrown(boxes: Boxes, path: (box: Box) => Named[]): Boxes {
   const names: string[] = [],
     kinds: string[] = [];
   for (const box of boxes.all.filter(({ own }) => own.some((ns) => ns > 0))) {
+    const way = path(box);
+    if (!way.length) continue;
     let above = -1;
-    for (const each of path(box)) {
+    for (const each of way) {
       const key = JSON.stringify([above, each.kind, isLayer(each) ? layerOf(each.name) : each.name]);
       const at =
         numbers.get(key) ??
@@ -149,6 +161,37 @@ export function bottomUp(boxes: Boxes): Boxes {
   return made;
 }
 
+// What surrounds a function: its callers, the nearest first, and what it calls. Both have its time.
+export function around(boxes: Boxes, name: string): { callers: Boxes; callees: Boxes } {
+  const cut = (part: (path: Named[], at: number) => Named[]) =>
+    regrown(boxes, (box) => {
+      const path = pathTo(box),
+        at = path.findIndex((each) => isNamed(each, name));
+      return at < 0 ? [] : part(path, at);
+    });
+  return { callers: cut((path, at) => path.slice(0, at + 1).reverse()), callees: cut((path, at) => path.slice(at)) };
+}
+
+export interface FunctionRow {
+  name: string;
+  kind: string;
+  own: number;
+  total: number;
+}
+
+// Every function with its own time and that of all inside it, in one pass or in all (-1).
+export function functionsOf(boxes: Boxes, pass: number): FunctionRow[] {
+  const rows = new Map<string, FunctionRow>(),
+    totals = boxes.totals(pass);
+  for (const { number, name, kind, above, own } of boxes.all) {
+    const row = rows.get(name) ?? { name, kind, own: 0, total: 0 };
+    rows.set(name, row);
+    row.own += pass < 0 ? own.reduce((sum, ns) => sum + ns, 0) : own[pass];
+    if (!above || !pathTo(above).some((each) => each.name === name)) row.total += totals[number];
+  }
+  return [...rows.values()].filter(({ total }) => total > 0);
+}
+
 function pathTo(box: Box): Named[] {
   return box.above ? [...pathTo(box.above), box] : [];
 }
@@ -167,14 +210,24 @@ export function isPath(filter: string): boolean {
   return filter.startsWith("> ");
 }
 
+// The function that a path ends at; null for a filter that is no path.
+export function endOf(filter: string): string | null {
+  return isPath(filter) ? (filter.split(/(?:^| )> /).at(-1) ?? null) : null;
+}
+
 // A filter that names groups of GPU work, as the terminal does: `= RMSNorm`, `= loss | SwiGLU`. See `answers.py`.
 export function groupsIn(filter: string): string[] | null {
   return filter.startsWith("= ") ? filter.slice(2).split(" | ") : null;
 }
 
+// A filter that names a function wherever it is called: `@ aten::mm`.
+export function functionIn(filter: string): string | null {
+  return filter.startsWith("@ ") ? filter.slice(2) : null;
+}
+
 // Whether a filter stands for some work, and is no text to look for.
 export function namesWork(filter: string): boolean {
-  return isPath(filter) || groupsIn(filter) !== null;
+  return isPath(filter) || groupsIn(filter) !== null || functionIn(filter) !== null;
 }
 
 const loaded = { "": new WeakMap<FlameTree, Promise<Boxes>>(), "step ": new WeakMap<FlameTree, Promise<Boxes>>() };
@@ -250,14 +303,15 @@ async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string
   const work = await workOf(flame);
   const groups = new Set(groupsIn(filter)?.map((name) => flame.groups.indexOf(name)) ?? []);
   if (groups.size) return new Set(work[column].filter((_, at) => groups.has(work.group[at])));
+  const name = functionIn(filter);
   for (const tree of flame.trees.filter(({ time }) => time === "gpu")) {
     const boxes = await boxesOf(flame, tree),
-      found = boxes.findAll(filter);
+      found = name === null ? boxes.findAll(filter) : boxes.named(name);
     if (!found.length) continue;
     const inside = new Set(found.flatMap((box) => [...boxes.inside(box)]));
     return new Set(work[column].filter((_, at) => inside.has(work[tree.by][at])));
   }
-  return new Set();
+  return name === null ? new Set() : null; // a function of the host alone launches nothing that could be told apart
 }
 
 const loadedPlaces = new WeakMap<Flame, Promise<Columns>>();

@@ -81,6 +81,31 @@ def test_a_box_of_the_flame_graph_filters_the_timeline(shown: Page) -> None:
     assert shown.sticks_out() == []
 
 
+def test_a_sandwich_has_callers_above_callees_below_and_filters_the_timeline(shown: Page) -> None:
+    open_tab(shown, "Flame graph", "flame")
+    for choice in ("GPU time", "by module", "all", "top down"):
+        shown.click(shown.found("#panel-flame label", choice))
+    shown.click(shown.found("#panel-flame .flame .box", "LlamaMLP × "))
+    shown.click(shown.found("#panel-flame label", "sandwich"))
+    assert shown.state("filter") == "@ LlamaMLP_*", "the box that was chosen"
+    shown.click(shown.found("#panel-flame .grid button.link", "fused AdamW"))
+    assert "fused AdamW" in shown.state("filter")
+    callers, callees = shown.run(
+        "return [...document.querySelectorAll('#panel-flame svg.plot')].map((each) => "
+        "[...each.querySelectorAll('.box')].map((box) => box.ariaLabel))"
+    )
+    assert any("aten::_fused_adamw_" in each for each in callers), "who calls the kernel"
+    assert len(callees) == 1, "a kernel calls nothing"
+    shown.run(
+        "arguments[0].focus()", shown.found("#panel-flame .flame .box", "aten::_fused_adamw_")
+    )
+    shown.press("Enter")
+    assert shown.state("filter") == "@ aten::_fused_adamw_"
+    shown.click(shown.found("#panel-flame label", "top down"))
+    assert shown.state("filter") == ""
+    assert shown.sticks_out() == []
+
+
 def test_the_roofline_has_its_dots_and_labels_inside(shown: Page) -> None:
     """Item 8."""
     open_tab(shown, "Roofline", "roofline")

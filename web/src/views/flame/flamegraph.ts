@@ -20,14 +20,18 @@ export interface Flames {
   back: () => void; // all of it again
   colour?: (box: Box) => string | undefined;
   isFound?: (box: Box) => boolean;
+  turned?: HTMLElement; // drawn upwards: what is inside stands above; the line below the plot is that of another
 }
 
 export class FlameGraph {
   readonly plot: Plot;
-  private readonly line = make("p", { class: "plot-line faint" });
+  readonly line: HTMLElement;
   private boxes: Boxes | null = null;
   private focus: Box | null = null;
   private pass = "";
+  private skip = 0; // outermost levels that are not drawn
+  private deepest = 0;
+  private whole = 0;
   private placed: Placed[] = [];
   private shapes: SVGElement[] = [];
 
@@ -36,13 +40,14 @@ export class FlameGraph {
     private readonly flames: Flames,
   ) {
     this.plot = plot("Flame graph", "flame", (svg, width) => this.paint(svg, width));
-    room.append(this.plot.node, this.line);
+    this.line = flames.turned ?? make("p", { class: "plot-line faint" });
+    room.append(this.plot.node, flames.turned ? "" : this.line);
     this.plot.svg.addEventListener("keydown", (event) => this.key(event));
   }
 
   // Widened to a box, and of one pass alone (empty: of all).
-  show(boxes: Boxes, focus: Box | null, pass: string, label: string): void {
-    Object.assign(this, { boxes, focus, pass });
+  show(boxes: Boxes, focus: Box | null, pass: string, label: string, skip = 0): void {
+    Object.assign(this, { boxes, focus, pass, skip });
     this.plot.svg.setAttribute("aria-label", label);
     this.plot.draw();
   }
@@ -52,16 +57,20 @@ export class FlameGraph {
     const { boxes, focus } = this,
       pass = boxes.passes.indexOf(this.pass);
     const held = this.shapes.indexOf(document.activeElement as SVGElement) >= 0;
-    this.placed = laidOut(boxes, focus ?? boxes.root, boxes.totals(pass), THINNEST / width);
+    const totals = boxes.totals(pass),
+      every = laidOut(boxes, focus ?? boxes.root, totals, THINNEST / width);
+    this.whole = totals[boxes.all.length];
+    this.placed = every.filter((each) => depthOf(each) >= this.skip);
+    this.deepest = Math.max(this.skip - 1, ...this.placed.map(depthOf));
     this.shapes = this.placed.map((each) => this.boxShape(svg, each, width));
-    svg.setAttribute("height", String((Math.max(...this.placed.map(depthOf)) + 1) * BOX));
+    svg.setAttribute("height", String((this.deepest + 1 - this.skip) * BOX));
     replace(svg, this.shapes);
     const at = Math.max(
       this.placed.findIndex(({ box, small }) => box === focus && !small),
       0,
     );
     rove(this.shapes, at);
-    this.read(this.placed[at]);
+    if (!this.flames.turned) this.read(this.placed[at]);
     if (held) this.shapes[at]?.focus();
   }
 
@@ -73,7 +82,8 @@ export class FlameGraph {
     const rect = makeIn(svg, "rect", { width: "100%", height: BOX - 1 });
     const colour = small ? undefined : this.flames.colour?.(box);
     if (colour) (rect as SVGRectElement).style.fill = colour;
-    const frame = { x: from * width, y: depthOf(placed) * BOX, width: room, height: BOX };
+    const level = this.flames.turned ? this.deepest - depthOf(placed) : depthOf(placed) - this.skip;
+    const frame = { x: from * width, y: level * BOX, width: room, height: BOX };
     const made = makeIn(
       svg,
       "svg",
@@ -90,7 +100,7 @@ export class FlameGraph {
   }
 
   private classOf({ box, small }: Placed): string {
-    const back = box.kind === "pass" ? " passed" : "";
+    const back = box.kind === "pass" ? " passed" : this.skip && box === this.focus ? " middle" : "";
     return `box ${small ? "small" : box.kind}${back}${!small && this.flames.isFound?.(box) ? " found" : ""}`;
   }
 
@@ -101,7 +111,7 @@ export class FlameGraph {
 
   private words(placed: Placed): string {
     const { measure, text } = this.flames,
-      whole = this.placed[0]?.ns || placed.ns;
+      whole = this.whole || placed.ns;
     const where = placed.small ? `${placed.small} smaller parts of ${labelOf(placed.box)}` : this.name(placed);
     return `${where}: ${text(placed.ns)}, ${percentText(placed.ns / whole)} of ${measure()}${this.byPass(placed)}`;
   }
@@ -135,7 +145,8 @@ export class FlameGraph {
   }
 
   private next(placed: Placed, key: string): number {
-    const depth = depthOf(placed);
+    const depth = depthOf(placed),
+      inward = this.flames.turned ? "ArrowUp" : "ArrowDown";
     const level = (wanted: number) => this.placed.filter((each) => depthOf(each) === wanted).sort((a, b) => a.from - b.from);
     const beside = level(depth),
       here = beside.indexOf(placed);
@@ -143,8 +154,8 @@ export class FlameGraph {
       {
         ArrowLeft: beside[here - 1],
         ArrowRight: beside[here + 1],
-        ArrowUp: level(depth - 1).findLast(({ from }) => from <= placed.from + 1e-9),
-        ArrowDown: level(depth + 1).find(
+        [inward === "ArrowDown" ? "ArrowUp" : "ArrowDown"]: level(depth - 1).findLast(({ from }) => from <= placed.from + 1e-9),
+        [inward]: level(depth + 1).find(
           ({ from, share }) => from >= placed.from - 1e-9 && from + share <= placed.from + placed.share + 1e-9,
         ),
       }[key] ?? null;

@@ -2,9 +2,24 @@
 // that box alone in the timeline.
 
 import { button, make, nameOf, replace } from "../../base/dom";
-import { timeText } from "../../base/units";
+import { percentText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
-import { type Box, type Boxes, bottomUp, boxesOf, foldedLayers, isPath, pathOf } from "../../core/flame";
+import {
+  around,
+  type Box,
+  type Boxes,
+  bottomUp,
+  boxesOf,
+  endOf,
+  type FunctionRow,
+  foldedLayers,
+  functionIn,
+  functionsOf,
+  isPath,
+  labelOf,
+  pathOf,
+} from "../../core/flame";
+import { Grid } from "../page/grid";
 import { gpuGroups, swatch } from "../page/legend";
 import { choice } from "../page/plotting";
 import { FlameGraph } from "./flamegraph";
@@ -12,6 +27,7 @@ import { FlameGraph } from "./flamegraph";
 const WAYS = [
   { value: "down", text: "top down" },
   { value: "up", text: "bottom up" },
+  { value: "around", text: "sandwich" },
 ];
 const LAYERS = [
   { value: "folded", text: "equal layers as one" },
@@ -101,7 +117,8 @@ function switches(context: Context, times: string[], passes: string[], shape: Sh
   const change = (key: keyof Shape) => (value: string) => {
     shape[key] = value;
     const { filter } = context.store.state;
-    if (isPath(filter)) context.store.set({ filter: "" });
+    const last = shape.way === "around" && key === "way" ? endOf(filter) : null;
+    if (isBox(filter)) context.store.set({ filter: last === null ? "" : `@ ${last}` });
     show();
   };
   const bys = [
@@ -116,19 +133,27 @@ function switches(context: Context, times: string[], passes: string[], shape: Sh
     choice("Pass", ran, shape.pass, change("pass")),
     choice("From", WAYS, shape.way, change("way")),
     choice("Layers", LAYERS, shape.layers, change("layers")),
-    isPath(context.store.state.filter) ? button("show all work", () => context.store.set({ filter: "" })) : null,
+    isBox(context.store.state.filter) ? button("show all work", () => context.store.set({ filter: "" })) : null,
   ];
 }
 
-// A path in the filter may be of another graph than the one that is shown: show that one.
+// Whether a filter comes from a box: a path, or a function wherever it is called.
+function isBox(filter: string): boolean {
+  return isPath(filter) || functionIn(filter) !== null;
+}
+
+// A box in the filter may be of another graph than the one that is shown: show that one.
 async function follow({ traces }: Context, shape: Shape, filter: string): Promise<void> {
-  if (!isPath(filter)) return;
-  const holds = async (each: Chosen) =>
-    (await Promise.all(traces.map((trace) => boxesFor(trace, each)))).some((boxes) => boxes.find(filter));
+  if (!isBox(filter)) return;
+  const name = functionIn(filter),
+    way = name === null ? "down" : "around";
+  if (way === "around") shape.way = way;
+  const has = (boxes: Boxes) => (name === null ? boxes.find(filter) !== null : boxes.named(name).length > 0);
+  const holds = async (each: Chosen) => (await Promise.all(traces.map((trace) => boxesFor(trace, each)))).some(has);
   if (await holds(shape)) return;
   for (const { time, by } of traces[0]?.entry.flame.trees ?? []) {
     for (const layers of ["folded", "each"]) {
-      const wanted = { time, by, layers, way: "down" };
+      const wanted = { time, by, layers, way };
       if (await holds(wanted)) return void Object.assign(shape, wanted, { pass: "" });
     }
   }
@@ -142,7 +167,8 @@ function words({ traces }: Context): string {
     `By module: ${outer}, the backward pass where it is one, ops, kernels. By op: the ops around each launch. The width is time ` +
     "per step (the mean) or over the recording, as the switch above says; kernels that run at once count in full. Host time includes profiler overhead. " +
     "Choose a box to widen it and to leave its work alone in the timeline; the first box goes back. " +
-    "From the bottom up the innermost comes first, and below it what launched it."
+    "From the bottom up the innermost comes first, and below it what launched it. " +
+    "The sandwich has one function wherever it is called: its callers above it, and below it what it calls."
   );
 }
 
@@ -153,11 +179,16 @@ interface Shape {
   by: string; // module, op
   pass: string; // empty: all
   layers: string; // folded, each
-  way: string; // down, up
+  way: string; // down, up, around
 }
 
 class TraceFlame {
   private readonly graph: FlameGraph;
+  private readonly above: FlameGraph; // the callers of a sandwich
+  private readonly upper = make("div");
+  private readonly table = make("div");
+  private listed: { boxes: Boxes; pass: string; rows: FunctionRow[]; grid: Grid<FunctionRow> } | null = null;
+  private middle = ""; // the function of a sandwich
   private shape: Shape = { time: "gpu", by: "module", pass: "", layers: "folded", way: "down" };
   private boxes: Boxes | null = null;
   private widened: Box | null = null; // from below; from above the filter of the page says it
@@ -170,15 +201,19 @@ class TraceFlame {
     const roles = new Map(trace.facts.kernels.map(({ short, role }) => [short, role])),
       { colours, store } = context;
     const isFound = ({ name }: Box) => store.state.search !== "" && name.toLowerCase().includes(store.state.search.toLowerCase());
-    this.graph = new FlameGraph(room, {
-      measure: () => `${TIMES[this.shape.time]}${this.per()}`,
+    const flames = {
+      measure: () => `${TIMES[this.shape.time]}${this.middle && ` of ${this.middle}`}${this.per()}`,
       text: timeText,
       left: () => this.left(),
-      choose: (box) => this.choose(box),
+      choose: (box: Box) => this.choose(box),
       back: () => store.set({ filter: "" }),
-      colour: ({ kind, name }) => (kind === "kernel" && roles.has(name) ? colours.group(roles.get(name) ?? "") : undefined),
+      colour: ({ kind, name }: Box) => (kind === "kernel" && roles.has(name) ? colours.group(roles.get(name) ?? "") : undefined),
       isFound,
-    });
+    };
+    room.append(this.upper);
+    this.graph = new FlameGraph(room, flames);
+    this.above = new FlameGraph(this.upper, { ...flames, turned: this.graph.line });
+    room.append(this.table);
     context.pictures.push({ title: `Flame graph of ${trace.entry.title}`, svg: () => this.graph.plot.svg });
   }
 
@@ -186,8 +221,66 @@ class TraceFlame {
     this.shape = { ...shape };
     if (this.boxes !== boxes) this.widened = null;
     this.boxes = boxes;
+    const sandwich = shape.way === "around";
+    this.middle = "";
+    this.table.hidden = !sandwich;
+    replace(this.upper, sandwich ? this.above.plot.node : null);
+    if (sandwich) {
+      this.surround(boxes, functionIn(filter));
+      return;
+    }
     const focus = shape.way === "up" ? this.widened : boxes.find(filter);
     this.graph.show(boxes, focus, shape.pass, `Flame graph of ${TIMES[shape.time]} by ${shape.by}`);
+  }
+
+  // Callers above, callees below, and the table to choose from: the function of most own time, until one is chosen.
+  private surround(boxes: Boxes, wanted: string | null): void {
+    const { rows, grid } = this.functions(boxes);
+    const most = rows.reduce<FunctionRow | null>((best, row) => (best && best.own >= row.own ? best : row), null);
+    const name = wanted ?? most?.name ?? "",
+      { callers, callees } = around(boxes, name),
+      [caller, callee] = [callers.root.parts[0] ?? null, callees.root.parts[0] ?? null];
+    this.middle = callee ? labelOf(callee) : name;
+    grid.mark(rows.find((row) => row.name === name) ?? null);
+    this.above.show(callers, caller, this.shape.pass, `Callers of ${this.middle}`, 2);
+    this.graph.show(callees, callee, this.shape.pass, `What ${this.middle} calls`, callee ? 1 : 0);
+  }
+
+  private functions(boxes: Boxes): { rows: FunctionRow[]; grid: Grid<FunctionRow> } {
+    const { pass } = this.shape;
+    if (this.listed?.boxes === boxes && this.listed.pass === pass) return this.listed;
+    const rows = functionsOf(boxes, boxes.passes.indexOf(pass)),
+      whole = rows.reduce((sum, { own }) => sum + own, 0);
+    const time = (title: string, value: (row: FunctionRow) => number) => ({
+      title,
+      kind: "number" as const,
+      value,
+      text: (row: FunctionRow) => timeText(value(row)),
+      unit: "ns",
+    });
+    const grid = new Grid<FunctionRow>(
+      [
+        { title: "own share", kind: "share", value: ({ own }) => own / whole, text: ({ own }) => percentText(own / whole) },
+        time("own", ({ own }) => own),
+        time("with callees", ({ total }) => total),
+        { title: "function", kind: "name", value: ({ name }) => name },
+        { title: "kind", kind: "words", value: ({ kind }) => kind },
+      ],
+      rows,
+      {
+        caption: `Functions of ${this.trace.facts.title} by own ${TIMES[this.shape.time]}${this.per()}`,
+        sort: "own",
+        onRow: ({ name }) => this.put(name),
+      },
+    );
+    replace(this.table, grid.node);
+    this.listed = { boxes, pass, rows, grid };
+    return this.listed;
+  }
+
+  private put(name: string): void {
+    this.context.store.set({ filter: `@ ${name}` });
+    this.context.say(`The sandwich and the timeline show ${name}.`);
   }
 
   private per(): string {
@@ -205,6 +298,10 @@ class TraceFlame {
     if (this.shape.way === "up" && this.boxes) {
       this.widened = box.above ? box : null;
       this.show(this.boxes, this.shape, "");
+      return;
+    }
+    if (this.shape.way === "around") {
+      this.put(box.name);
       return;
     }
     let meant: Box = box;
