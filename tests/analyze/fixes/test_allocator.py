@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposals, proposed, stepping
+from analyze.fixes.proposing import FixUnderTest, stepping
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from opened_traces import open_made
 
@@ -26,22 +24,21 @@ def retried(sketch: Sketch) -> None:
     sketch.now += 2
 
 
-def test_memory_that_is_given_back_is_kept(tmp_path: Path) -> None:
-    (found,) = proposed("allocator", emptied, tmp_path)
+def test_memory_that_is_given_back_is_kept(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(emptied)
     assert found.order == "remove torch.cuda.empty_cache() from the step"
-    now, then = after_us("allocator", emptied, tmp_path)
     assert now > 800
     assert then < 120
 
 
-def test_memory_in_pieces_needs_expandable_segments(tmp_path: Path) -> None:
-    (found,) = proposed("allocator", retried, tmp_path)
+def test_memory_in_pieces_needs_expandable_segments(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(retried)
     assert found.order == "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
-def test_steady_steps_and_single_allocations_stay(tmp_path: Path) -> None:
-    assert proposed("allocator", worked, tmp_path) == []
+def test_steady_steps_and_single_allocations_stay(fix: FixUnderTest) -> None:
+    fix.stays(worked)
     sketch = stepping(worked)
     sketch.step()
     emptied(sketch)
-    assert proposals("allocator", open_made(sketch, tmp_path)) == []
+    assert fix.found(open_made(sketch, fix.folder))[1] == []

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.fixes.waiting import DOWN, waits
 from analyze.rules.sketch import ADD, Sketch, kernel
 
@@ -22,13 +20,12 @@ def backward(sketch: Sketch, around: str = NODE) -> None:
         assert sketch.events[inner]["name"] == "aten::isnan"
 
 
-def test_checks_for_nan_go(tmp_path: Path) -> None:
-    (found,) = proposed("anomaly_mode", backward, tmp_path)
+def test_checks_for_nan_go(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(backward)
     assert found.why == "5 checks for NaN in the backward pass, 5 waits per step"
-    now, then = after_us("anomaly_mode", backward, tmp_path)
     assert now > 300
     assert then < 200
 
 
-def test_checks_of_the_program_stay(tmp_path: Path) -> None:
-    assert proposed("anomaly_mode", lambda sketch: backward(sketch, "my::op"), tmp_path) == []
+def test_checks_of_the_program_stay(fix: FixUnderTest) -> None:
+    fix.stays(lambda sketch: backward(sketch, "my::op"))

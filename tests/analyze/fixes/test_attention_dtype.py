@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed, times_us
+from analyze.fixes.proposing import Draw, FixUnderTest, times_us
 from analyze.rules.sketch import Sketch, kernel
 
 PATH = "aten::scaled_dot_product_attention > aten::_efficient_attention_forward"
@@ -17,15 +15,15 @@ def _attention(name: str, kind: str) -> Draw:
     return lambda sketch: sketch.op(PATH, kernel(name, 4000), dims=dims, types=[kind] * 3)
 
 
-def test_float32_attention_in_bf16(tmp_path: Path) -> None:
+def test_float32_attention_in_bf16(fix: FixUnderTest) -> None:
     draw = _attention("fmha_cutlassF_f32_aligned_64x64_rf_sm80", "float")
-    (found,) = proposed("attention_dtype", draw, tmp_path)
+    (found,) = fix.once(draw)
     assert times_us(found) == pytest.approx([388], abs=5)  # 137 GFLOP at 36% of 989 TFLOP/s
     assert found.worst is not None
     assert max(found.worst.length.values()) > max(found.change.length.values())
 
 
-def test_bf16_attention_stays(tmp_path: Path) -> None:
+def test_bf16_attention_stays(fix: FixUnderTest) -> None:
     draw = _attention("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", "c10::BFloat16")
-    assert not proposed("attention_dtype", draw, tmp_path)
-    assert not proposed("attention_dtype", lambda sketch: Sketch.pause(sketch, 10), tmp_path)
+    assert not fix.once(draw)
+    assert not fix.once(lambda sketch: Sketch.pause(sketch, 10))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed, times_us
+from analyze.fixes.proposing import Draw, FixUnderTest, times_us
 from analyze.rules.sketch import GEMM, kernel
 
 TF32 = (
@@ -20,8 +18,8 @@ def _matmul(name: str, kind: str) -> Draw:
     return lambda sketch: sketch.op("aten::mm", kernel(name, 250), dims=dims, types=[kind] * 2)
 
 
-def test_tf32_becomes_bf16(tmp_path: Path) -> None:
-    (found,) = proposed("autocast", _matmul(TF32, "float"), tmp_path)
+def test_tf32_becomes_bf16(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_matmul(TF32, "float"))
     assert times_us(found) == pytest.approx([94.6], abs=1)  # 68.7 GFLOP at 75% of the peak
     assert found.order == "run the model in bf16 (model.bfloat16())"  # there is no backward pass
     assert found.change.removed == ()
@@ -29,6 +27,6 @@ def test_tf32_becomes_bf16(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("ampere_sgemm_128x64_tn", "float"), (GEMM, "")])
-def test_others_stay(name: str, kind: str, tmp_path: Path) -> None:
+def test_others_stay(name: str, kind: str, fix: FixUnderTest) -> None:
     draw = _matmul(name, kind or "c10::BFloat16")
-    assert not proposed("autocast", draw, tmp_path)
+    assert not fix.once(draw)

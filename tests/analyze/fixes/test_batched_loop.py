@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GELU, GEMM, Sketch, kernel
 
 SLICE, WHOLE, WEIGHT = [128, 512], [16, 128, 512], [512, 512]
@@ -33,27 +31,28 @@ def cells(sketch: Sketch) -> None:
     sketch.op("aten::stack", kernel(GELU, 9), dims=[[]])
 
 
-def test_slices_become_a_batch(tmp_path: Path) -> None:
-    (found,) = proposed("batched_loop", samples, tmp_path)
+def test_slices_become_a_batch(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(samples)
     assert found.order == "run all slices in one call, along a batch dimension"
     assert found.why == "the same 3 ops run 16 times per step, on one slice each"
     assert len(found.change.gone) == 2 * 15 + 1
-    now, then = after_us("batched_loop", samples, tmp_path)
     assert now > 1_000
     assert 50 < then < 110
 
 
-def test_cells_become_a_module(tmp_path: Path) -> None:
-    (found,) = proposed("batched_loop", cells, tmp_path)
+def test_cells_become_a_module(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(cells)
     assert found.order == "replace the loop of cells by one nn.GRU"
 
 
-def test_layers_stay(tmp_path: Path) -> None:
-    assert proposed("batched_loop", lambda sketch: samples(sketch, advancing=False), tmp_path) == []
-    assert proposed("batched_loop", lambda sketch: samples(sketch, joined=False), tmp_path) == []
+def test_layers_stay(fix: FixUnderTest) -> None:
+    fix.stays(
+        lambda sketch: samples(sketch, advancing=False),
+        lambda sketch: samples(sketch, joined=False),
+    )
 
 
-def test_a_cell_that_is_written_out_becomes_a_module(tmp_path: Path) -> None:
+def test_a_cell_that_is_written_out_becomes_a_module(fix: FixUnderTest) -> None:
     def written(sketch: Sketch, gates: str = "sigmoid tanh mul tanh") -> None:
         for at in range(16):
             sketch.op("aten::select", us=4, dims=[WHOLE, [], []], concrete=["", "0", str(at)])
@@ -61,9 +60,9 @@ def test_a_cell_that_is_written_out_becomes_a_module(tmp_path: Path) -> None:
                 sketch.op(f"aten::{name}", kernel(GELU, 3), us=20, dims=[SLICE, SLICE])
         sketch.op("aten::stack", kernel(GELU, 9), us=30, dims=[WHOLE])
 
-    (found,) = proposed("batched_loop", written, tmp_path)
+    (found,) = fix.proposals(written)
     assert found.order == "replace the loop of cells by one nn.LSTM"
-    (found,) = proposed("batched_loop", lambda made: written(made, "sigmoid tanh"), tmp_path)
+    (found,) = fix.proposals(lambda made: written(made, "sigmoid tanh"))
     assert found.order == "replace the loop of cells by one nn.GRU"
-    (found,) = proposed("batched_loop", lambda made: written(made, "tanh mul"), tmp_path)
+    (found,) = fix.proposals(lambda made: written(made, "tanh mul"))
     assert found.order == "run all slices in one call, along a batch dimension"

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.fixes.waiting import DOWN, waits
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel
 
@@ -35,14 +33,13 @@ def numbers(sketch: Sketch) -> None:
     waits(sketch, "aten::nonzero", FOUND, DOWN, dims=[MASK])
 
 
-def test_a_masked_write_becomes_one_op(tmp_path: Path) -> None:
-    (found,) = proposed("boolean_mask", layer, tmp_path)
+def test_a_masked_write_becomes_one_op(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(layer)
     assert found.order == "write the mask with torch.where(mask, new, x)"
     assert found.why == "2 waits per step for nonzero(), which sizes x[mask]"
     assert 12_000 in found.change.length.values(), "the product works on all rows"
-    now, then = after_us("boolean_mask", layer, tmp_path)
     assert then < 0.5 * now
 
 
-def test_indices_and_nonzero_alone_stay(tmp_path: Path) -> None:
-    assert proposed("boolean_mask", numbers, tmp_path) == []
+def test_indices_and_nonzero_alone_stay(fix: FixUnderTest) -> None:
+    fix.stays(numbers)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel, memcpy
 
 IMAGES, FILTER = [128, 3, 224, 224], [64, 3, 7, 7]
@@ -36,15 +34,12 @@ def no_images(sketch: Sketch) -> None:
     convolved(sketch)
 
 
-def test_images_are_copied_as_bytes(tmp_path: Path) -> None:
-    (found,) = proposed("bytes_not_floats", floats, tmp_path)
+def test_images_are_copied_as_bytes(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(floats)
     assert found.why == "each step copies 77.1 MB of f32 images, [128, 3, 224, 224]"
-    now, then = after_us("bytes_not_floats", floats, tmp_path)
     assert now == pytest.approx(1_500, rel=0.05)
     assert 450 < then < 650
 
 
-@pytest.mark.parametrize("build", [whole_bytes, no_images, convolved])
-def test_what_is_no_image_of_floats_is_left_alone(build: object, tmp_path: Path) -> None:
-    assert callable(build)
-    assert proposed("bytes_not_floats", build, tmp_path) == []
+def test_what_is_no_image_of_floats_is_left_alone(fix: FixUnderTest) -> None:
+    fix.stays(whole_bytes, no_images, convolved)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import proposed, times_us
+from analyze.fixes.proposing import FixUnderTest, times_us
 from analyze.rules.sketch import COPY, Sketch, kernel
 
 FLASH = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_128x128x128_4x1x1"
@@ -22,8 +20,8 @@ def attention(sketch: Sketch, mask: list[int], strides: list[int] | None = None)
     )
 
 
-def test_a_mask_for_all_heads_becomes_is_causal(tmp_path: Path) -> None:
-    (found,) = proposed("causal_mask", lambda sketch: attention(sketch, [4096, 4096]), tmp_path)
+def test_a_mask_for_all_heads_becomes_is_causal(fix: FixUnderTest) -> None:
+    (found,) = fix.once(lambda sketch: attention(sketch, [4096, 4096]))
     assert found.order == "pass is_causal=True to SDPA instead of attn_mask"
     assert found.why == "1 attention per step read a mask of 4096 x 4096"
     assert "causal" in found.risk
@@ -32,9 +30,9 @@ def test_a_mask_for_all_heads_becomes_is_causal(tmp_path: Path) -> None:
     assert len(found.change.gone) == 1
 
 
-def test_an_expanded_mask_is_one_for_all(tmp_path: Path) -> None:
+def test_an_expanded_mask_is_one_for_all(fix: FixUnderTest) -> None:
     mask, strides = [2, 16, 4096, 4096], [0, 0, 4096, 1]
-    assert proposed("causal_mask", lambda sketch: attention(sketch, mask, strides), tmp_path)
+    assert fix.once(lambda sketch: attention(sketch, mask, strides))
 
 
 @pytest.mark.parametrize(
@@ -46,5 +44,5 @@ def test_an_expanded_mask_is_one_for_all(tmp_path: Path) -> None:
         [4096, 2048],
     ],
 )
-def test_other_masks_stay(mask: list[int], tmp_path: Path) -> None:
-    assert not proposed("causal_mask", lambda sketch: attention(sketch, mask), tmp_path)
+def test_other_masks_stay(mask: list[int], fix: FixUnderTest) -> None:
+    assert not fix.once(lambda sketch: attention(sketch, mask))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.sketched import proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, Sketch, kernel
 
 LAYOUT = "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>(cudnn::engines_precompiled::nchw2nhwc_params_t<float>, float const*, float*)"
@@ -17,18 +15,18 @@ def _convolution(sketch: Sketch, channels: int) -> Sketch:
     return sketch.op("aten::conv2d > aten::cudnn_convolution", *work, dims=dims)
 
 
-def test_changes_of_layout_are_gone(tmp_path: Path) -> None:
-    (found,) = proposed("channels_last", lambda sketch: _convolution(sketch, 256), tmp_path)
+def test_changes_of_layout_are_gone(fix: FixUnderTest) -> None:
+    (found,) = fix.once(lambda sketch: _convolution(sketch, 256))
     assert len(found.change.gone) == 2
 
 
-def test_images_are_padded_all_the_same(tmp_path: Path) -> None:
-    (found,) = proposed("channels_last", lambda sketch: _convolution(sketch, 3), tmp_path)
+def test_images_are_padded_all_the_same(fix: FixUnderTest) -> None:
+    (found,) = fix.once(lambda sketch: _convolution(sketch, 3))
     assert not found.change.gone
 
 
-def test_group_norm_is_slower(tmp_path: Path) -> None:
+def test_group_norm_is_slower(fix: FixUnderTest) -> None:
     def draw(sketch: Sketch) -> None:
         _convolution(sketch, 256).op("aten::group_norm", kernel(ADD, 10))
 
-    assert not proposed("channels_last", draw, tmp_path)
+    assert not fix.once(draw)

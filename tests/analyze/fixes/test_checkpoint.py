@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel
 
 NODE = "autograd::engine::evaluate_function: AddmmBackward0"
@@ -25,13 +23,13 @@ def _training(sketch: Sketch, again: bool) -> None:
             event.setdefault("args", {})["Sequence number"] = 7
 
 
-def test_what_is_recomputed_is_gone(tmp_path: Path) -> None:
-    (found,) = proposed("checkpoint", lambda sketch: _training(sketch, True), tmp_path)
+def test_what_is_recomputed_is_gone(fix: FixUnderTest) -> None:
+    (found,) = fix.once(lambda sketch: _training(sketch, True))
     assert len(found.change.gone) == 1
     assert "67.1 MB more" in found.risk
     (stretch,) = found.change.removed
     assert stretch[1] - stretch[0] == pytest.approx(9_800)
 
 
-def test_a_plain_backward_pass_stays(tmp_path: Path) -> None:
-    assert not proposed("checkpoint", lambda sketch: _training(sketch, False), tmp_path)
+def test_a_plain_backward_pass_stays(fix: FixUnderTest) -> None:
+    assert not fix.once(lambda sketch: _training(sketch, False))

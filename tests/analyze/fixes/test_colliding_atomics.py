@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed
+from analyze.fixes.proposing import Draw, FixUnderTest
 from analyze.rules.sketch import kernel
 
 NAME = "void at::native::indexFuncLargeIndex<float, long, unsigned int, 2, 2, -2, true>(int)"
@@ -22,8 +20,8 @@ def _index_add(rows: int, us: float) -> Draw:
     )
 
 
-def test_atomics_that_collide(tmp_path: Path) -> None:
-    (found,) = proposed("colliding_atomics", _index_add(8, 400), tmp_path)
+def test_atomics_that_collide(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_index_add(8, 400))
     assert "100000 rows collide in 8" in found.why
     (ns,) = found.change.length.values()
     assert 50_000 < ns < 150_000
@@ -31,5 +29,5 @@ def test_atomics_that_collide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "us"), [(50_000, 400), (8, 60)])
-def test_spread_or_fast_ones_stay(rows: int, us: float, tmp_path: Path) -> None:
-    assert not proposed("colliding_atomics", _index_add(rows, us), tmp_path)
+def test_spread_or_fast_ones_stay(rows: int, us: float, fix: FixUnderTest) -> None:
+    assert not fix.once(_index_add(rows, us))

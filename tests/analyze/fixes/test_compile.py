@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
 
 BIG, SQUARE = [8192, 8192], [4096, 4096]
@@ -21,31 +19,30 @@ def matmuls(sketch: Sketch) -> None:
         sketch.op("aten::mm", kernel(GEMM, 200), dims=[SQUARE, SQUARE])
 
 
-def test_a_chain_becomes_one_kernel(tmp_path: Path) -> None:
-    (found,) = proposed("compile", chain, tmp_path)
+def test_a_chain_becomes_one_kernel(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(chain)
     assert found.why == "4 kernels can fuse into 1; 4 launches per step"
     assert len(found.change.gone) == 3
-    now, then = after_us("compile", chain, tmp_path)
     assert now > 400
     assert 90 < then < 200
 
 
-def test_a_wait_goes_first(tmp_path: Path) -> None:
-    (found,) = proposed("compile", lambda sketch: chain(sketch).sync(), tmp_path)
+def test_a_wait_goes_first(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: chain(sketch).sync())
     assert found.first == "1 wait of the host (torch.cuda.synchronize())"
 
 
-def test_matmuls_gain_nothing(tmp_path: Path) -> None:
-    now, then = after_us("compile", matmuls, tmp_path)
+def test_matmuls_gain_nothing(fix: FixUnderTest) -> None:
+    _, now, then = fix.goes(matmuls)
     assert then > 0.97 * now
 
 
-def test_compiled_code_stays(tmp_path: Path) -> None:
+def test_compiled_code_stays(fix: FixUnderTest) -> None:
     def compiled(sketch: Sketch) -> None:
         sketch.host("cpu_op", "Torch-Compiled Region: 0/0", 20)
         chain(sketch)
 
-    assert proposed("compile", compiled, tmp_path) == []
+    fix.stays(compiled)
 
 
 def distances(sketch: Sketch) -> None:
@@ -60,11 +57,10 @@ def distances(sketch: Sketch) -> None:
     sketch.op("aten::sum", total, total, dims=[cube, [], [], []], **sums)
 
 
-def test_parts_of_large_ops_fuse_into_one_kernel(tmp_path: Path) -> None:
-    (found,) = proposed("compile", distances, tmp_path)
+def test_parts_of_large_ops_fuse_into_one_kernel(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(distances)
     assert found.why == "6 kernels can fuse into 1; 6 launches per step"
     # each part reads 4.46 MB, and 67.1 MB go out, at 75% of 4.709 TB/s
     assert list(found.change.length.values()) == [pytest.approx(21_525, abs=1)]
-    now, then = after_us("compile", distances, tmp_path)
     assert now > 8800
     assert then < 150

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.proposing import proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import COPY, Sketch, kernel
 
 HEADS = [8, 16, 512, 64]
@@ -18,8 +16,8 @@ def copied(sketch: Sketch, strides: list[int], then: str) -> None:
     sketch.op(then, kernel("flash", 100), dims=[HEADS, HEADS, HEADS])
 
 
-def test_attention_takes_strides(tmp_path: Path) -> None:
-    (found,) = proposed("contiguous", lambda sketch: copied(sketch, STRIDED, ATTENTION), tmp_path)
+def test_attention_takes_strides(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: copied(sketch, STRIDED, ATTENTION))
     assert "scaled_dot_product_attention" in found.order
     assert len(found.change.gone) == 1
 
@@ -32,5 +30,5 @@ def test_attention_takes_strides(tmp_path: Path) -> None:
         (STRIDED, "aten::view"),
     ],
 )
-def test_other_copies_stay(strides: list[int], then: str, tmp_path: Path) -> None:
-    assert proposed("contiguous", lambda made: copied(made, strides, then), tmp_path) == []
+def test_other_copies_stay(strides: list[int], then: str, fix: FixUnderTest) -> None:
+    fix.stays(lambda made: copied(made, strides, then))

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.analyze.fixes import _typical
 from opened_traces import open_made
@@ -14,51 +12,50 @@ def small(sketch: Sketch) -> Sketch:
     return sketch
 
 
-def test_one_launch_brings_all(tmp_path: Path) -> None:
-    (found,) = proposed("cuda_graph", small, tmp_path)
+def test_one_launch_brings_all(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(small)
     assert found.first == ""
-    now, then = after_us("cuda_graph", small, tmp_path)
     assert now > 950
     assert 150 < then < 260
 
 
-def test_only_compiled_code_gets_its_graph_by_a_mode(tmp_path: Path) -> None:
+def test_only_compiled_code_gets_its_graph_by_a_mode(fix: FixUnderTest) -> None:
     """Of eager code the mode fuses kernels too, and takes another time."""
     region = "Torch-Compiled Region: 0/0"
-    (eager,) = proposed("cuda_graph", small, tmp_path)
-    (compiled,) = proposed("cuda_graph", lambda sketch: small(sketch.op(region)), tmp_path)
+    (eager,) = fix.proposals(small)
+    (compiled,) = fix.proposals(lambda sketch: small(sketch.op(region)))
     assert eager.order == "CUDA graph (torch.cuda.make_graphed_callables)"
     assert compiled.order == 'CUDA graph (torch.compile(mode="reduce-overhead"))'
 
 
-def test_python_and_the_optimizer_keep_their_time(tmp_path: Path) -> None:
+def test_python_and_the_optimizer_keep_their_time(fix: FixUnderTest) -> None:
     def trained(sketch: Sketch) -> None:
         small(sketch)
         sketch.host("user_annotation", "Optimizer.step#AdamW.step", 700).pause(2_000)
 
-    _, then = after_us("cuda_graph", trained, tmp_path)
+    _, _, then = fix.goes(trained)
     assert 2_800 < then < 3_000
 
 
-def test_a_wait_goes_first_and_a_graph_stays(tmp_path: Path) -> None:
-    (found,) = proposed("cuda_graph", lambda sketch: small(sketch).sync(), tmp_path)
+def test_a_wait_goes_first_and_a_graph_stays(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: small(sketch).sync())
     assert found.first == "1 wait of the host (torch.cuda.synchronize())"
-    launched = proposed("cuda_graph", lambda sketch: small(sketch).graph(), tmp_path)
+    launched = fix.proposals(lambda sketch: small(sketch).graph())
     assert launched == []
 
 
-def test_of_one_step_the_shapes_of_others_are_unknown(tmp_path: Path) -> None:
+def test_of_one_step_the_shapes_of_others_are_unknown(fix: FixUnderTest) -> None:
     """A call that ran once outside of a step is no work for a graph."""
-    one = _typical.predicted(open_made(small(Sketch().step()), tmp_path))
+    one = _typical.predicted(open_made(small(Sketch().step()), fix.folder))
     assert one is not None
     (found,) = [each.proposal for each in one.fixes if each.fix == "cuda_graph"]
     assert found.why.endswith("shapes of other steps are unknown")
-    whole = _typical.predicted(open_made(small(Sketch()), tmp_path))
+    whole = _typical.predicted(open_made(small(Sketch()), fix.folder))
     assert whole is not None
     assert "cuda_graph" not in {each.fix for each in whole.every}
 
 
-def test_numbers_may_differ_between_steps_and_shapes_may_not(tmp_path: Path) -> None:
+def test_numbers_may_differ_between_steps_and_shapes_may_not(fix: FixUnderTest) -> None:
     """AdamW's foreach ops have another step size in each step."""
 
     def obstacle(second: int, number: str) -> str:
@@ -66,7 +63,7 @@ def test_numbers_may_differ_between_steps_and_shapes_may_not(tmp_path: Path) -> 
         for rows, value in ((64, "0.1"), (second, number)):
             small(sketch.step())
             sketch.op("aten::mul", kernel(GEMM, 2), dims=[[rows, 64], []], concrete=["", value])
-        now = _typical.predicted(open_made(sketch, tmp_path))
+        now = _typical.predicted(open_made(sketch, fix.folder))
         assert now is not None
         (found,) = [each.proposal for each in now.fixes if each.fix == "cuda_graph"]
         return found.first

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed
+from analyze.fixes.proposing import Draw, FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel
 
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)"
@@ -29,13 +27,13 @@ def _backward(rows: int, tied: bool = False) -> Draw:
     return draw
 
 
-def test_the_fill_shrinks(tmp_path: Path) -> None:
-    (found,) = proposed("dense_gradients", _backward(4096), tmp_path)
+def test_the_fill_shrinks(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_backward(4096))
     assert "512.0 MB" in found.why
     (ns,) = found.change.length.values()
     assert ns < 10_000
 
 
 @pytest.mark.parametrize("draw", [_backward(400_000), _backward(4096, tied=True)])
-def test_a_gradient_that_is_dense_anyway_stays(draw: Draw, tmp_path: Path) -> None:
-    assert not proposed("dense_gradients", draw, tmp_path)
+def test_a_gradient_that_is_dense_anyway_stays(draw: Draw, fix: FixUnderTest) -> None:
+    assert not fix.once(draw)

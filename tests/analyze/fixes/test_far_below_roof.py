@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed, times_us
+from analyze.fixes.proposing import Draw, FixUnderTest, times_us
 from analyze.rules.sketch import ADD, kernel
 
 
@@ -15,8 +13,8 @@ def _add(us: float) -> Draw:
     return lambda sketch: sketch.op("aten::add", kernel(ADD, us), dims=dims)
 
 
-def test_the_prediction_is_cautious(tmp_path: Path) -> None:
-    (found,) = proposed("far_below_roof", _add(2000), tmp_path)
+def test_the_prediction_is_cautious(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_add(2000))
     assert found.order == "write add with another op or layout"
     assert times_us(found) == [1000.0]
     assert found.worst is not None
@@ -24,5 +22,5 @@ def test_the_prediction_is_cautious(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("us", [30, 150])
-def test_short_and_near_ones_stay(us: float, tmp_path: Path) -> None:
-    assert not proposed("far_below_roof", _add(us), tmp_path)
+def test_short_and_near_ones_stay(us: float, fix: FixUnderTest) -> None:
+    assert not fix.once(_add(us))

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import foretrace as ft
-from analyze.fixes.proposing import proposals, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.model.replay import NOTHING
 from foretrace.read import recordings
 
 
-def test_a_finding_becomes_shorter_kernels() -> None:
+def test_a_finding_becomes_shorter_kernels(fix: FixUnderTest) -> None:
     trace = ft.open(recordings.ladder()["attention_naive_8x16x1024x64_bf16"])
-    (found,) = [each for each in proposals("from_rules", trace) if "torch.where" in each.order]
+    (found,) = [each for each in fix.found(trace)[1] if "torch.where" in each.order]
     assert found.best is not None
     assert found.worst == NOTHING
     gpu = trace.gpu.length
@@ -19,8 +17,8 @@ def test_a_finding_becomes_shorter_kernels() -> None:
         assert ns < found.change.length[row] < gpu[row]
 
 
-def test_a_step_without_findings_has_none(tmp_path: Path) -> None:
+def test_a_step_without_findings_has_none(fix: FixUnderTest) -> None:
     def plain(sketch: Sketch) -> None:
         sketch.op("aten::mm", kernel(GEMM, 100), dims=[[64, 64], [64, 64]])
 
-    assert proposed("from_rules", plain, tmp_path) == []
+    fix.stays(plain)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed
+from analyze.fixes.proposing import Draw, FixUnderTest
 from analyze.rules.sketch import ADD, COPY, Sketch, kernel
 
 
@@ -22,13 +20,13 @@ def _sort(end: int, then: str = "") -> Draw:
     return draw
 
 
-def test_topk_for_a_slice(tmp_path: Path) -> None:
-    (found,) = proposed("full_sort", _sort(50), tmp_path)
+def test_topk_for_a_slice(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_sort(50))
     assert found.order == "use torch.topk(x, 50) instead of the sort"
     (ns,) = found.change.length.values()
     assert ns < 30_000
 
 
 @pytest.mark.parametrize("draw", [_sort(30_000), _sort(50, "aten::cumsum")])
-def test_a_sort_that_is_read_stays(draw: Draw, tmp_path: Path) -> None:
-    assert not proposed("full_sort", draw, tmp_path)
+def test_a_sort_that_is_read_stays(draw: Draw, fix: FixUnderTest) -> None:
+    assert not fix.once(draw)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, Sketch, kernel
 
 FULL, SMALL, WEIGHT = [8192, 1024], [8192, 1], [1024]
@@ -51,12 +50,11 @@ def drawn(words: str) -> Draw:
         ("square sum sqrt~ clamp~ div:s", "call F.normalize instead of 5 ops"),
     ],
 )
-def test_a_sequence_becomes_one_op(words: str, order: str, tmp_path: Path) -> None:
-    (found,) = proposed("fused_ops", drawn(words), tmp_path)
+def test_a_sequence_becomes_one_op(words: str, order: str, fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(drawn(words))
     assert found.order == order
     assert found.why.endswith("written out once per step")
     assert len(found.change.length) == 1
-    now, then = after_us("fused_ops", drawn(words), tmp_path)
     assert then < now
 
 
@@ -72,19 +70,19 @@ def test_a_sequence_becomes_one_op(words: str, order: str, tmp_path: Path) -> No
         "exp sum mul:s",
     ],
 )
-def test_other_ops_stay(words: str, tmp_path: Path) -> None:
-    assert not proposed("fused_ops", drawn(words), tmp_path)
+def test_other_ops_stay(words: str, fix: FixUnderTest) -> None:
+    fix.stays(drawn(words))
 
 
-def test_a_residual_is_no_bias(tmp_path: Path) -> None:
+def test_a_residual_is_no_bias(fix: FixUnderTest) -> None:
     words = "mean var sub:s add~ rsqrt~ mul:s mul:s"
-    (found,) = proposed("fused_ops", drawn(f"{words} add:f"), tmp_path)
+    (found,) = fix.proposals(drawn(f"{words} add:f"))
     assert found.order == "call F.layer_norm/batch_norm instead of 7 ops"
 
 
-def test_what_an_op_calls_is_its_own(tmp_path: Path) -> None:
+def test_what_an_op_calls_is_its_own(fix: FixUnderTest) -> None:
     def inside(sketch: Sketch) -> None:
         work = [kernel(ADD, 20) for _ in range(6)]
         sketch.op("aten::rms_norm > aten::mul", *work, dims=[FULL, WEIGHT])
 
-    assert not proposed("fused_ops", inside, tmp_path)
+    fix.stays(inside)

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import foretrace as ft
-from analyze.fixes.proposing import proposals, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, Sketch, kernel
 from foretrace.analyze.fixes import _typical
 from foretrace.model.autograd import ENGINE
@@ -29,38 +27,35 @@ def stepped(sketch: Sketch, name: str, ops: tuple[str, ...] = PASSES) -> None:
         ("RMSprop", "torch.compile(optimizer.step)"),
     ],
 )
-def test_one_pass_replaces_many_kernels(name: str, order: str, tmp_path: Path) -> None:
-    (found,) = proposed("fused_optimizer", lambda sketch: stepped(sketch, name), tmp_path)
+def test_one_pass_replaces_many_kernels(name: str, order: str, fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: stepped(sketch, name))
     assert found.order == order
     assert len(found.change.gone) == 11
     assert found.worst is not None
     assert found.worst.left == 1.0  # the host may gain nothing
 
 
-def test_sparse_gradients_and_strange_optimizers_stay(tmp_path: Path) -> None:
+def test_sparse_gradients_and_strange_optimizers_stay(fix: FixUnderTest) -> None:
     def sparse(sketch: Sketch) -> None:
         stepped(sketch, "SGD", ("aten::coalesce",))
 
-    assert proposed("fused_optimizer", sparse, tmp_path) == []
-    assert proposed("fused_optimizer", lambda made: stepped(made, "Lion"), tmp_path) == []
+    fix.stays(sparse, lambda made: stepped(made, "Lion"))
 
 
-def test_a_step_that_runs_the_backward_pass_in_its_closure_stays(tmp_path: Path) -> None:
+def test_a_step_that_runs_the_backward_pass_in_its_closure_stays(fix: FixUnderTest) -> None:
     def closure(sketch: Sketch) -> None:
         sketch.region("Optimizer.step#AdamW.step").op(f"{ENGINE}MmBackward0", kernel("gemm", 50))
         for at in range(12):
             sketch.op(PASSES[at % 2], kernel(ADD, 50), us=40)
 
-    assert proposed("fused_optimizer", closure, tmp_path) == []
+    fix.stays(closure)
 
 
-def test_one_foreach_op_for_all_parameters_is_one_pass(tmp_path: Path) -> None:
-    assert (
-        proposed("fused_optimizer", lambda made: stepped(made, "SGD", PASSES[1:]), tmp_path) == []
-    )
+def test_one_foreach_op_for_all_parameters_is_one_pass(fix: FixUnderTest) -> None:
+    assert fix.proposals(lambda made: stepped(made, "SGD", PASSES[1:])) == []
 
 
-def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step() -> None:
+def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step(fix: FixUnderTest) -> None:
     shape = "4x512x4x768x12x3072x32000_bf16"
     slow, fused = (
         ft.open(recordings.ladder()[f"train_step_{kind}_{shape}"]) for kind in ("forloop", "fused")
@@ -69,4 +64,4 @@ def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step() -> No
     assert now is not None
     (found,) = [each for each in now.fixes if each.fix == "fused_optimizer"]
     assert found.ns / now.now_ns == pytest.approx(8.18 / 11.8, rel=0.1)  # their run records
-    assert proposals("fused_optimizer", fused) == []
+    assert fix.found(fused)[1] == []

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposals, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel
 from foretrace.analyze.fixes.grad_scaler import UNSCALE, UPDATE
 from opened_traces import open_made
@@ -22,17 +20,16 @@ def plain(sketch: Sketch) -> None:
     sketch.sync("cudaStreamSynchronize", inside="aten::item")
 
 
-def test_the_scaler_goes_with_its_wait(tmp_path: Path) -> None:
-    (found,) = proposed("grad_scaler", scaled, tmp_path)
+def test_the_scaler_goes_with_its_wait(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(scaled)
     assert len(found.change.gone) == 2
     assert len(found.change.unwaited) == 1
-    now, then = after_us("grad_scaler", scaled, tmp_path)
     assert now - then > 50
 
 
-def test_without_a_scaler_or_bfloat16_nothing_goes(tmp_path: Path) -> None:
-    assert proposed("grad_scaler", plain, tmp_path) == []
+def test_without_a_scaler_or_bfloat16_nothing_goes(fix: FixUnderTest) -> None:
+    fix.stays(plain)
     volta = Sketch("Tesla V100-SXM2-16GB", (7, 0), 80)
     for _ in range(3):
         scaled(volta.step())
-    assert proposals("grad_scaler", open_made(volta, tmp_path)) == []
+    assert fix.found(open_made(volta, fix.folder))[1] == []

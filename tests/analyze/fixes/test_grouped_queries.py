@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import COPY, Sketch, kernel
 
 CUDNN = "aten::_scaled_dot_product_cudnn_attention"
@@ -31,8 +29,8 @@ def _attention(sketch: Sketch, repeat: int, inner: str) -> None:
     outer["args"] = {"Input Dims": [heads] * 3, "Input type": ["c10::BFloat16"] * 3}
 
 
-def test_copies_of_repeated_keys_are_gone(tmp_path: Path) -> None:
-    (found,) = proposed("grouped_queries", lambda sketch: _attention(sketch, 0, CUDNN), tmp_path)
+def test_copies_of_repeated_keys_are_gone(fix: FixUnderTest) -> None:
+    (found,) = fix.once(lambda sketch: _attention(sketch, 0, CUDNN))
     assert len(found.change.gone) == 2
     assert len(found.change.removed) == 2
 
@@ -41,6 +39,6 @@ def test_copies_of_repeated_keys_are_gone(tmp_path: Path) -> None:
     ("repeat", "inner"),
     [(64, CUDNN), (0, "aten::_scaled_dot_product_efficient_attention")],
 )
-def test_plain_copies_and_other_kernels_stay(repeat: int, inner: str, tmp_path: Path) -> None:
+def test_plain_copies_and_other_kernels_stay(repeat: int, inner: str, fix: FixUnderTest) -> None:
     draw = lambda sketch: _attention(sketch, repeat, inner)  # noqa: E731
-    assert not proposed("grouped_queries", draw, tmp_path)
+    assert not fix.once(draw)

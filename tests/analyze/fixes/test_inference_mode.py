@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import ADD, COPY, GEMM, Sketch, kernel
 
 SIZE = [1024, 1024]
@@ -23,33 +21,31 @@ def forward(sketch: Sketch, numbered: bool = True, backward: bool = False) -> No
                 event["args"] = {"Sequence number": 100 * sketch.steps, "Fwd thread id": 1}
 
 
-def test_nodes_that_no_backward_pass_uses(tmp_path: Path) -> None:
-    (found,) = proposed("inference_mode", forward, tmp_path)
+def test_nodes_that_no_backward_pass_uses(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(forward)
     assert found.order == "run inference under torch.no_grad() or inference_mode()"
     assert found.why == "12 ops per step make autograd nodes, and no backward pass follows"
-    now, then = after_us("inference_mode", forward, tmp_path)
     assert now - then == pytest.approx(60, rel=0.5)  # 5 us for each
 
 
-def test_training_and_inference_without_nodes_stay(tmp_path: Path) -> None:
+def test_training_and_inference_without_nodes_stay(fix: FixUnderTest) -> None:
     def trained(sketch: Sketch) -> None:
         forward(sketch, backward=True)
 
-    assert not proposed("inference_mode", trained, tmp_path)
-    assert not proposed("inference_mode", lambda made: forward(made, numbered=False), tmp_path)
+    fix.stays(trained, lambda made: forward(made, numbered=False))
 
 
-def test_dropout_is_off_in_eval(tmp_path: Path) -> None:
+def test_dropout_is_off_in_eval(fix: FixUnderTest) -> None:
     def dropped(sketch: Sketch, *work: dict[str, object]) -> None:
         forward(sketch, numbered=False)
         sketch.op("aten::sdpa > aten::dropout > aten::native_dropout", *work, dims=[SIZE])
 
-    (found,) = proposed("inference_mode", lambda made: dropped(made, kernel(ADD, 9)), tmp_path)
+    (found,) = fix.proposals(lambda made: dropped(made, kernel(ADD, 9)))
     assert found.order == "call model.eval(): dropout is on"
     assert len(found.change.gone) == 1
     ((start, end),) = found.change.removed
     assert end - start < 10_000, "what calls dropout stays"
-    assert not proposed("inference_mode", dropped, tmp_path)
+    fix.stays(dropped)
 
 
 INPUT, WEIGHT = [512, 1024], [4096, 1024]
@@ -67,19 +63,18 @@ def layers(sketch: Sketch, cast: list[int], source: str = "float", backward: boo
         event["args"] = {"Sequence number": 7, "Fwd thread id": 1}
 
 
-def test_weights_are_converted_once(tmp_path: Path) -> None:
-    (found,) = proposed("inference_mode", lambda made: layers(made, WEIGHT), tmp_path)
+def test_weights_are_converted_once(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(lambda made: layers(made, WEIGHT))
     assert found.order == "load the weights in 16 bit: model.to(torch.bfloat16)"
     assert found.why == "6 conversions of float32 weights per step"
     assert len(found.change.gone) == 6
-    now, then = after_us("inference_mode", lambda made: layers(made, WEIGHT), tmp_path)
     assert now - then > 150
 
 
-def test_inputs_copies_and_training_stay(tmp_path: Path) -> None:
+def test_inputs_copies_and_training_stay(fix: FixUnderTest) -> None:
     def trained(sketch: Sketch) -> None:
         layers(sketch, WEIGHT, backward=True)
 
-    assert not proposed("inference_mode", lambda made: layers(made, INPUT), tmp_path)
-    assert not proposed("inference_mode", lambda made: layers(made, WEIGHT, "c10::Half"), tmp_path)
-    assert not proposed("inference_mode", trained, tmp_path)
+    fix.stays(
+        lambda made: layers(made, INPUT), lambda made: layers(made, WEIGHT, "c10::Half"), trained
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.sketched import proposed, times_us
+from analyze.fixes.proposing import FixUnderTest, times_us
 from analyze.rules.sketch import ADD, COPY, GEMM, Sketch, kernel
 
 
@@ -21,13 +19,13 @@ def _one_hot(sketch: Sketch, left: list[int], right: list[int]) -> Sketch:
     return sketch.op("aten::matmul", kernel(GEMM, 170), dims=[left, right])
 
 
-def test_an_index_instead_of_the_product(tmp_path: Path) -> None:
+def test_an_index_instead_of_the_product(fix: FixUnderTest) -> None:
     draw = lambda sketch: _one_hot(sketch, [2048, 50000], [50000, 768])  # noqa: E731
-    (found,) = proposed("one_hot_matmul", draw, tmp_path)
+    (found,) = fix.once(draw)
     assert len(found.change.gone) == 2  # the kernel between them stays
     assert times_us(found)[0] < 10
 
 
-def test_a_transposed_factor_stays(tmp_path: Path) -> None:
+def test_a_transposed_factor_stays(fix: FixUnderTest) -> None:
     draw = lambda sketch: _one_hot(sketch, [50000, 2048], [2048, 768])  # noqa: E731
-    assert not proposed("one_hot_matmul", draw, tmp_path)
+    assert not fix.once(draw)

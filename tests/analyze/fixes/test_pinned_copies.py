@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel, memcpy
 
 BATCH = [64, 1024, 256]
@@ -36,17 +34,15 @@ def small(sketch: Sketch) -> None:
     copied(sketch, "Pageable", 65_536)
 
 
-def test_pinned_memory_copies_at_the_speed_of_the_link(tmp_path: Path) -> None:
-    (found,) = proposed("pinned_copies", pageable, tmp_path)
+def test_pinned_memory_copies_at_the_speed_of_the_link(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(pageable)
     assert found.order == "x.pin_memory() once, then .to('cuda', non_blocking=True)"
     (length,) = found.change.length.values()
     assert length == 67_108_864 / 55e9 * 1e9
     assert found.change.unwaited
-    now, then = after_us("pinned_copies", pageable, tmp_path)
     assert now > 17_000
     assert then < 10_500
 
 
-def test_pinned_and_small_copies_stay(tmp_path: Path) -> None:
-    assert proposed("pinned_copies", pinned, tmp_path) == []
-    assert proposed("pinned_copies", small, tmp_path) == []
+def test_pinned_and_small_copies_stay(fix: FixUnderTest) -> None:
+    fix.stays(pinned, small)

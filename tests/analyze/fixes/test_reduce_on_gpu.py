@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import COPY, GEMM, Sketch, kernel, memcpy
 
 SHAPE = [2048, 32_000]
@@ -35,11 +31,10 @@ def of_another(sketch: Sketch) -> None:
     sketch.op("aten::argmax", us=30_000, dims=[[64, 10], []], types=["float", "Scalar"])
 
 
-def test_a_reduction_moves_to_the_gpu_with_the_cast_before_it(tmp_path: Path) -> None:
-    (found,) = proposed("reduce_on_gpu", on_the_cpu, tmp_path)
+def test_a_reduction_moves_to_the_gpu_with_the_cast_before_it(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(on_the_cpu)
     assert found.order == "call argmax() on the GPU, before .cpu()"
     assert len(found.change.gone) == 1  # the cast
-    now, then = after_us("reduce_on_gpu", on_the_cpu, tmp_path)
     assert now > 50_000
     assert then < 1_500
 
@@ -51,13 +46,11 @@ def there_and_back(sketch: Sketch) -> None:
     sketch.op("aten::to > aten::copy_", up, dims=[SHAPE, SHAPE], types=HELD).sync()
 
 
-def test_an_op_between_two_copies_needs_neither(tmp_path: Path) -> None:
-    (found,) = proposed("reduce_on_gpu", there_and_back, tmp_path)
+def test_an_op_between_two_copies_needs_neither(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(there_and_back)
     assert found.order == "call sort() on the GPU, without .cpu()"
     assert len(found.change.gone) == 2  # the cast, and the copy back
 
 
-@pytest.mark.parametrize("build", [on_the_gpu, of_another, logits])
-def test_other_ops_stay(build: object, tmp_path: Path) -> None:
-    assert callable(build)
-    assert proposed("reduce_on_gpu", build, tmp_path) == []
+def test_other_ops_stay(fix: FixUnderTest) -> None:
+    fix.stays(on_the_gpu, of_another, logits)

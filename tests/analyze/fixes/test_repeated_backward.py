@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.model.autograd import ENGINE
 
@@ -49,14 +48,12 @@ def gradients_apart(sketch: Sketch) -> None:
     backward(sketch, first, gradients=False)
 
 
-def test_one_pass_of_the_sum_is_enough(tmp_path: Path) -> None:
-    (found,) = proposed("repeated_backward", twice, tmp_path)
+def test_one_pass_of_the_sum_is_enough(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(twice)
     assert found.why == "2 backward passes per step run 12 nodes again"
     assert len(found.change.gone) == LAYERS
-    now, then = after_us("repeated_backward", twice, tmp_path)
     assert now - then > 0.9 * LAYERS * 100
 
 
-def test_passes_of_other_graphs_stay(tmp_path: Path) -> None:
-    assert proposed("repeated_backward", accumulated, tmp_path) == []
-    assert proposed("repeated_backward", gradients_apart, tmp_path) == []
+def test_passes_of_other_graphs_stay(fix: FixUnderTest) -> None:
+    fix.stays(accumulated, gradients_apart)

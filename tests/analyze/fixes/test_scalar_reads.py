@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.fixes.waiting import DOWN, waits
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel, memcpy
 
@@ -15,15 +13,15 @@ def training(sketch: Sketch, *reads: str) -> None:
         waits(sketch, path, DOWN)
 
 
-def test_a_read_goes_with_its_wait(tmp_path: Path) -> None:
-    (found,) = proposed("scalar_reads", lambda sketch: training(sketch, ITEM, ITEM), tmp_path)
+def test_a_read_goes_with_its_wait(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: training(sketch, ITEM, ITEM))
     assert found.why == "2 waits per step for .item()"
-    now, then = after_us("scalar_reads", lambda sketch: training(sketch, ITEM), tmp_path)
+    _, now, then = fix.goes(lambda sketch: training(sketch, ITEM))
     assert now > 380
     assert then < 310
 
 
-def test_other_causes_are_left_out(tmp_path: Path) -> None:
+def test_other_causes_are_left_out(fix: FixUnderTest) -> None:
     def scaler(sketch: Sketch) -> None:
         sketch.op("aten::_amp_foreach_non_finite_check_and_unscale_", kernel(ADD, 5))
         training(sketch, ITEM)
@@ -34,7 +32,4 @@ def test_other_causes_are_left_out(tmp_path: Path) -> None:
         )
 
     engine = f"autograd::engine::evaluate_function: MmBackward0 > {ITEM}"
-    assert proposed("scalar_reads", scaler, tmp_path) == []
-    assert proposed("scalar_reads", large, tmp_path) == []
-    assert proposed("scalar_reads", lambda sketch: training(sketch, engine), tmp_path) == []
-    assert proposed("scalar_reads", training, tmp_path) == []
+    fix.stays(scaler, large, lambda sketch: training(sketch, engine), training)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import foretrace as ft
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import FixUnderTest
 from analyze.fixes.waiting import waits
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel, memcpy
 from foretrace.analyze.fixes import _typical
@@ -23,17 +23,15 @@ def layers(sketch: Sketch, memory: str = "Pageable", count: int = 6) -> None:
             sketch.op(COPY, up)
 
 
-def test_a_constant_is_made_once(tmp_path: Path) -> None:
-    (found,) = proposed("small_copies", layers, tmp_path)
+def test_a_constant_is_made_once(fix: FixUnderTest) -> None:
+    found, now, then = fix.goes(layers)
     assert found.why == "6 copies of 512 B from the host per step, 6 waits"
-    now, then = after_us("small_copies", layers, tmp_path)
     assert now > 310
     assert then < 200, "the products and their host time remain"
 
 
-def test_new_data_stays(tmp_path: Path) -> None:
-    assert proposed("small_copies", lambda sketch: layers(sketch, count=2), tmp_path) == []
-    assert proposed("small_copies", lambda sketch: layers(sketch, "Pinned"), tmp_path) == []
+def test_new_data_stays(fix: FixUnderTest) -> None:
+    fix.stays(lambda sketch: layers(sketch, count=2), lambda sketch: layers(sketch, "Pinned"))
 
 
 def test_what_a_loader_makes_is_data() -> None:
@@ -60,38 +58,38 @@ def tables(sketch: Sketch) -> None:
         copied(sketch)
 
 
-def test_a_table_made_in_each_layer_is_made_once(tmp_path: Path) -> None:
-    (found,) = proposed("small_copies", tables, tmp_path)
+def test_a_table_made_in_each_layer_is_made_once(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(tables)
     assert found.order == "make this tensor once on the GPU, before the loop"
     assert found.why == "4 copies of 524.3 kB from the host per step, 4 waits"
     assert len(found.change.gone) == len(found.change.removed) == 4
     assert found.change.unwaited
 
 
-def test_noise_is_made_on_the_gpu(tmp_path: Path) -> None:
+def test_noise_is_made_on_the_gpu(fix: FixUnderTest) -> None:
     def noise(sketch: Sketch) -> None:
         sketch.op("aten::randn", us=900, dims=[TABLE])
         copied(sketch)
 
-    (found,) = proposed("small_copies", noise, tmp_path)
+    (found,) = fix.proposals(noise)
     assert found.order == 'make it with device="cuda"'
     assert not found.change.gone  # a kernel fills it
     assert 0 < found.change.left < 0.1
 
 
-def test_data_from_elsewhere_stays(tmp_path: Path) -> None:
+def test_data_from_elsewhere_stays(fix: FixUnderTest) -> None:
     def batches(sketch: Sketch) -> None:
         for _ in range(4):
             sketch.op("aten::stack", us=50, dims=[TABLE])
             copied(sketch)
 
-    assert not proposed("small_copies", batches, tmp_path)
+    fix.stays(batches)
 
 
-def test_a_table_on_the_gpu_stays(tmp_path: Path) -> None:
+def test_a_table_on_the_gpu_stays(fix: FixUnderTest) -> None:
     def launched(sketch: Sketch) -> None:
         for _ in range(4):
             sketch.op("aten::arange", kernel(ADD, 2), us=20)
             copied(sketch)
 
-    assert not proposed("small_copies", launched, tmp_path)
+    fix.stays(launched)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, proposed, times_us
+from analyze.fixes.proposing import Draw, FixUnderTest, times_us
 from analyze.rules.sketch import kernel
 
 SPATIAL = "void at::native::(anonymous namespace)::cunn_SpatialSoftMaxForward<float, float, float, int, at::native::(anonymous namespace)::SoftMaxForwardEpilogue>(float*, float const*, int, int, int)"
@@ -30,11 +28,11 @@ def _softmax(us: float, strides: list[int]) -> Draw:
         ([4096, 1], "transpose, then softmax over the last dimension", 571),
     ],
 )
-def test_a_slow_softmax(strides: list[int], order: str, us: float, tmp_path: Path) -> None:
-    (found,) = proposed("strided_softmax", _softmax(9000, strides), tmp_path)
+def test_a_slow_softmax(strides: list[int], order: str, us: float, fix: FixUnderTest) -> None:
+    (found,) = fix.once(_softmax(9000, strides))
     assert found.order == order
     assert times_us(found) == pytest.approx([us], rel=0.05)
 
 
-def test_a_spatial_softmax_that_is_fast_stays(tmp_path: Path) -> None:
-    assert not proposed("strided_softmax", _softmax(150, [4096, 1]), tmp_path)
+def test_a_spatial_softmax_that_is_fast_stays(fix: FixUnderTest) -> None:
+    assert not fix.once(_softmax(150, [4096, 1]))

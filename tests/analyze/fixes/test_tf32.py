@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from analyze.fixes.sketched import Draw, found_in, proposed, times_us
+from analyze.fixes.proposing import Draw, FixUnderTest, times_us
 from analyze.rules.sketch import kernel
 from opened_traces import FAULTS
 
@@ -25,16 +23,16 @@ def _convolution(name: str) -> Draw:
     )
 
 
-def test_convolutions_without_tf32(tmp_path: Path) -> None:
-    (found,) = proposed("tf32", _convolution(PLAIN), tmp_path)
+def test_convolutions_without_tf32(fix: FixUnderTest) -> None:
+    (found,) = fix.once(_convolution(PLAIN))
     assert found.order == "set torch.backends.cudnn.allow_tf32 = True"
     assert times_us(found) == pytest.approx([134], abs=5)
 
 
-def test_matmuls_without_tf32() -> None:
-    (found,) = found_in("tf32", FAULTS / "linear_float32.json.gz")
+def test_matmuls_without_tf32(fix: FixUnderTest) -> None:
+    (found,) = fix.recorded(FAULTS / "linear_float32.json.gz")
     assert found.order == 'call torch.set_float32_matmul_precision("high")'
 
 
-def test_tf32_stays(tmp_path: Path) -> None:
-    assert not proposed("tf32", _convolution(TF32), tmp_path)
+def test_tf32_stays(fix: FixUnderTest) -> None:
+    assert not fix.once(_convolution(TF32))

@@ -1,4 +1,4 @@
-"""Tasks of a Ray cluster of two nodes give what processes of this machine give."""
+"""Tasks of a Ray cluster give what processes of this machine give."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of two nodes with one core each."""
+    """The address of a node that runs two tasks at a time."""
     ray = pytest.importorskip("ray")  # slow to import: not in every worker
     from ray.cluster_utils import Cluster
 
-    size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    size: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the nodes have what is tested
         made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
         try:
-            made.add_node(**size)
             yield made.address
         finally:
             ray.shutdown()
@@ -58,9 +57,7 @@ def killed(path: str, limits: Any, cache: bool) -> bytes:
     return read_here(path, limits, cache)
 
 
-def test_two_nodes_and_killed_workers(
-    folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_workers(folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that kills one worker is read by the next; one that kills every worker is left out."""
     monkeypatch.setattr(reading, "encoded", killed)
     monkeypatch.setattr(reading, "RETRIES", 1)
