@@ -7,7 +7,6 @@ from pathlib import Path
 
 from foretrace.analyze.rules import run_all
 from foretrace.model.trace import Trace
-from foretrace.read.recordings import traces
 from foretrace.schema.finding import Finding
 from opened_traces import opened
 
@@ -66,9 +65,3 @@ def test_generated_kernels_have_ops_and_lines_of_the_program() -> None:
     [made] = _said("mlp", "inductor_fusions")
     assert "gelu and mul from record.py:27 (pointwise)" in made.detail
     assert made.detail.endswith("The ops are from the compiler's records.")
-
-
-def test_without_records_the_rule_says_how_to_record() -> None:
-    found = run_all(opened(traces()["mlp_compiled"]))
-    [apart] = [one for one in found if one.rule == "compiled_apart"]
-    assert (apart.state, "foretrace record --why" in apart.detail) == ("skipped", True)

@@ -122,6 +122,8 @@ def test_recorded(name: str) -> None:
     }
     assert states["found"] == set(GOLDEN[name]) | eager
     assert states["skipped"] == ({"compiled_apart"} if name.endswith("compiled") else set())
+    for rule in states["skipped"]:
+        assert "foretrace record --why" in found[rule].detail
     for rule, evidence in GOLDEN[name].items():
         assert {key: found[rule].evidence[key] for key in evidence} == evidence, rule
 

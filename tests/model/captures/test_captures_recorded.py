@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import csv
 import re
+from functools import cache
 from pathlib import Path
 from shutil import copy
 
+import polars as pl
 import pytest
 
 import foretrace as ft
 from corpus.places import PUBLIC
+from opened_traces import opened
 
 OWN = Path(__file__).parents[2] / "recorded"
 REPLAY, CAPTURE = OWN / "graph_replay.json.gz", OWN / "graph_capture.json.gz"
@@ -50,9 +53,13 @@ def calls(trace: ft.Trace) -> dict[str, list[list[tuple[object, ...]]]]:
     return found
 
 
+@cache
+def replayed() -> ft.Trace:
+    return ft.open(REPLAY, cache=False, captures=CAPTURE)
+
+
 def test_every_replayed_kernel_has_the_op_and_sizes_of_the_eager_run() -> None:
-    replay = calls(ft.open(REPLAY, cache=False, captures=CAPTURE))
-    eager = calls(ft.open(OWN / "graph_eager.json.gz", cache=False))
+    replay, eager = calls(replayed()), calls(opened(OWN / "graph_eager.json.gz"))
     for size in (1, 8, 32):
         joined, truth = replay[f"decode bs={size}"], eager[f"decode bs={size}"]
         assert len(joined) == len(truth) == 3
@@ -71,13 +78,17 @@ def test_captures_beside_a_trace_are_found(tmp_path: Path) -> None:
     assert trace.ledger.count("capture_mismatch") == 0
 
 
-def test_replays_share_the_cost_of_their_call() -> None:
-    """A matmul replayed three times is three calls of one kernel, not one call of three."""
-    trace = ft.open(REPLAY, cache=False, captures=CAPTURE)
-    eager = ft.open(OWN / "graph_eager.json.gz", cache=False)
-    linked = trace.kernels.filter(trace.kernels["launch"].is_not_null())
-    assert sorted(linked["flops"].fill_null(-1)) == sorted(eager.kernels["flops"].fill_null(-1))
-    assert sorted(linked["bytes"].fill_null(-1)) == sorted(eager.kernels["bytes"].fill_null(-1))
+def in_step(trace: ft.Trace, step: int) -> pl.DataFrame:
+    cost = ("name", "op_name", "flops", "bytes_read", "bytes_written", "bytes", "cost_certainty")
+    return trace.kernels.filter(pl.col("step") == step).select(cost).sort(cost)
+
+
+def test_a_replay_costs_what_the_eager_run_costs() -> None:
+    """Decoding at batch 1, 8 and 32; a matmul replayed three times is three calls of one kernel."""
+    for step in range(3):
+        found = in_step(replayed(), step)
+        assert (found.height, found["bytes"].null_count()) == (3 * 421, 0)
+        assert found.equals(in_step(opened(OWN / "graph_eager.json.gz"), step))
 
 
 @pytest.mark.parametrize("folder", SERVING, ids=[each.name for each in SERVING])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
@@ -21,6 +22,14 @@ def joined(folder: Path, replay: Written, *captures: Written) -> ft.Trace:
     return ft.open(replay.save(folder / "run.json.gz"), cache=False)
 
 
+def both(folder: Path, capture: Sequence[Node], replay: Sequence[Node], **more: Any) -> ft.Trace:
+    """One capture and one replay of it; `named` is for the capture, the rest for the replay."""
+    first, second = Written(), Written()
+    captured(first, capture, named=more.pop("named", False))
+    replayed(second, replay, **more)
+    return joined(folder, second, first)
+
+
 def ops(trace: ft.Trace) -> list[str]:
     host = trace.origins.host
     return [host.names[host.name[op]] if op >= 0 else "" for op in trace.origins.op.tolist()]
@@ -36,17 +45,11 @@ def notes(trace: ft.Trace, code: str) -> list[str]:
 
 def test_copies_are_nodes_as_well(tmp_path: Path) -> None:
     nodes = [LAYER[0], COPY, *LAYER[1:]]
-    capture, replay = Written(), Written()
-    captured(capture, nodes)
-    replayed(replay, nodes)
-    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+    assert ops(both(tmp_path, nodes, nodes)) == written(nodes)
 
 
 def test_another_order_of_copies_is_refused(tmp_path: Path) -> None:
-    capture, replay = Written(), Written()
-    captured(capture, [LAYER[0], COPY, *LAYER[1:]])
-    replayed(replay, [COPY, *LAYER])
-    trace = joined(tmp_path, replay, capture)
+    trace = both(tmp_path, [LAYER[0], COPY, *LAYER[1:]], [COPY, *LAYER])
     assert ops(trace) == [""] * 4
     assert notes(trace, "capture_left_out") == [
         "0.json.gz: copies and kernels come in another order than in the replay"
@@ -54,10 +57,7 @@ def test_another_order_of_copies_is_refused(tmp_path: Path) -> None:
 
 
 def test_ops_that_contradict_the_kernels_are_refused(tmp_path: Path) -> None:
-    capture, replay = Written(), Written()
-    captured(capture, LAYER[1:] + LAYER[:1])
-    replayed(replay, LAYER)
-    trace = joined(tmp_path, replay, capture)
+    trace = both(tmp_path, LAYER[1:] + LAYER[:1], LAYER)
     assert ops(trace) == [""] * 3
     assert notes(trace, "capture_mismatch") == [
         "3 of 3 replayed GPU events fit no capture of their graph: their ops are unknown"
@@ -66,10 +66,7 @@ def test_ops_that_contradict_the_kernels_are_refused(tmp_path: Path) -> None:
 
 def test_a_grid_of_other_sizes_is_refused(tmp_path: Path) -> None:
     large = [(kernel, op, [[4096, 64] for _ in sizes]) for kernel, op, sizes in LAYER]
-    capture, replay = Written(), Written()
-    captured(capture, large)
-    replayed(replay, LAYER)
-    trace = joined(tmp_path, replay, capture)
+    trace = both(tmp_path, large, LAYER)
     assert ops(trace) == [""] * 3
     assert "other sizes" in notes(trace, "capture_left_out")[0]
 
@@ -77,42 +74,31 @@ def test_a_grid_of_other_sizes_is_refused(tmp_path: Path) -> None:
 def test_names_outweigh_the_number_of_nodes(tmp_path: Path) -> None:
     """One fill that the replay lacks does not cost the other kernels their ops."""
     nodes = [(f"kernel_{at}", f"op_{at}", [[8]]) for at in range(20)]
-    capture, replay = Written(), Written()
-    captured(capture, [*nodes[:7], ("fill", "aten::zero_", [[8]]), *nodes[7:]], named=True)
-    replayed(replay, nodes)
-    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+    assert ops(
+        both(tmp_path, [*nodes[:7], ("fill", "aten::zero_", [[8]]), *nodes[7:]], nodes, named=True)
+    ) == written(nodes)
 
 
 def test_a_missing_layer_leaves_open_which_one_it_is(tmp_path: Path) -> None:
     one = [(name, f"op_{name}", [[8]]) for name in ("a", "b")]
-    capture, replay = Written(), Written()
-    captured(capture, [*one * 30], named=True)
-    replayed(replay, [*one * 29])
-    trace = joined(tmp_path, replay, capture)
+    trace = both(tmp_path, [*one * 30], [*one * 29], named=True)
     assert set(ops(trace)) == {""}
 
 
 def test_streams_in_any_order_are_told_by_names_with_one_meaning(tmp_path: Path) -> None:
     nodes = [("a", "op_a", [[8]]), ("b", "op_b", [[8]]), ("a", "op_c", [[8]])]
-    capture, replay = Written(), Written()
-    captured(capture, nodes, named=True)
-    replayed(replay, nodes, streams=(7, 8))
-    assert ops(joined(tmp_path, replay, capture)) == ["", "op_b", ""]
+    assert ops(both(tmp_path, nodes, nodes, streams=(7, 8), named=True)) == ["", "op_b", ""]
 
 
 def test_streams_without_names_or_numbers_are_refused(tmp_path: Path) -> None:
-    capture, replay = Written(), Written()
-    captured(capture, LAYER)
-    replayed(replay, LAYER, streams=(7, 8))
-    assert ops(joined(tmp_path, replay, capture)) == [""] * 3
+    assert ops(both(tmp_path, LAYER, LAYER, streams=(7, 8))) == [""] * 3
 
 
 def test_numbers_of_nodes_give_the_order(tmp_path: Path) -> None:
-    capture, replay = Written(), Written()
-    captured(capture, LAYER)
     nodes = [LAYER[2], LAYER[0], LAYER[1]]
-    replayed(replay, nodes, streams=(7, 8), graph=5, numbers=(3, 1, 2))
-    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+    assert ops(both(tmp_path, LAYER, nodes, streams=(7, 8), graph=5, numbers=(3, 1, 2))) == written(
+        nodes
+    )
 
 
 def test_pieces_are_replayed_in_the_order_of_their_captures(tmp_path: Path) -> None:
