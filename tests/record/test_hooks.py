@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,17 @@ def test_no_error_reaches_the_training(tmp_path: Path, capsys: pytest.CaptureFix
     assert "profiler" in line
 
 
+def test_a_training_without_what_shows_traces_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recording needs torch alone; the first screen needs polars."""
+    monkeypatch.setitem(sys.modules, "foretrace.show.overview", None)
+    recording = StepRecording(tmp_path / "t")
+    recording._tell(tmp_path / "t.json.gz", 3)
+    recording.finish()
+    assert "foretrace: ModuleNotFoundError: " in capsys.readouterr().err
+
+
 def test_epochs_of_a_watched_loader_are_one_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +123,7 @@ def test_epochs_of_a_watched_loader_are_one_training(
     seen = 0
     for _ in range(6):
         watched = watch(loader, tmp_path / "t", show=False)
-        assert (len(watched), watched.dataset) == (8, range(8))
+        assert (len(watched), copy.copy(watched).dataset) == (8, range(8))
         for _batch in watched:
             step()
             seen += 1

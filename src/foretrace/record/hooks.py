@@ -114,10 +114,14 @@ class StepRecording:
             return
         _say(f"{plural(steps, 'step')} in {trace}; see again: foretrace look {trace}")
         if self.show:
-            from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
-            from foretrace.show.overview import look
+            self._guarded(lambda: _show(os.fspath(trace)))
 
-            self._guarded(lambda: print(look(os.fspath(trace)), flush=True))
+
+def _show(trace: str) -> None:
+    from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
+    from foretrace.show.overview import look
+
+    print(look(trace), flush=True)
 
 
 def _frames_compiled() -> int:
@@ -150,6 +154,8 @@ class Watched:
         return len(self.loader)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # a copy asks before it has one
+            raise AttributeError(name)
         return getattr(self.loader, name)
 
 
