@@ -49,6 +49,8 @@ def shell(arguments: list[str], ending: str, **env: str) -> subprocess.Completed
         (["docs"], "2>/dev/full >/dev/full", 2, ""),
         ([], ">/dev/full", 2, "cannot write the output: No space left on device"),
         (["look", MLP, "--all"], "| head -c 1; exit ${PIPESTATUS[0]}", 0, ""),
+        # more than a pipe holds
+        (["docs", "commands"], "| head -c 1; exit ${PIPESTATUS[0]}", 0, ""),
         (["look", "/no"], "2>&1 | true; exit ${PIPESTATUS[0]}", 3, ""),
     ],
 )

@@ -13,7 +13,7 @@ from foretrace.analyze import rules
 from foretrace.analyze.steering import Steering, known_names
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
-from foretrace.cli._settings import MOST_BYTES, settings
+from foretrace.cli._settings import MOST_BYTES, Settings, settings
 from foretrace.model import opening
 from foretrace.read import recordings
 
@@ -56,6 +56,8 @@ def test_an_ignored_rule_is_counted_and_its_fix_is_not_advised(
     assert main(["look", TRAIN, "--ignore", "launch_bound", "--ignore", "casts"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "IGNORED 2 findings: casts, launch_bound; 1 fix: cuda_graph" in told
+    assert main(["whatif", "mlp_eager", "--ignore", "compile"]) == 0
+    assert "no other known fix shortens this step" in capsys.readouterr().out
 
 
 def test_selected_rules_alone_speak(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,13 +156,20 @@ def test_the_nearest_file_with_the_table_counts(project: Path) -> None:
     here = Path("pyproject.toml")
     here.write_text("[tool.ruff]\nline-length = 100\n")
     assert settings().select == ("casts",)
-    here.write_text("[tool.foretrace]\n")
+    here.write_text("[tool.foretrace]\n", encoding="utf-8-sig")
     assert settings().select == ()
     here.write_bytes(b"[tool.foretrace]\n" + b"#" * MOST_BYTES)  # no project's file is as large
     assert settings().select == ("casts",)
     here.unlink()
     os.mkfifo(here)  # a stranger's file does not make a command wait
     assert settings().select == ("casts",)
+
+
+def test_a_folder_that_was_removed_has_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "cwd", lambda: Path("/no/such").resolve(strict=True))
+    assert settings() == Settings()
 
 
 def test_a_stranger_s_project_writes_nothing_elsewhere(project: Path, tmp_path: Path) -> None:

@@ -104,11 +104,12 @@ def main(arguments: list[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as leaving:
+        # Click makes a closed pipe an exit with 1, and wraps stdout
+        if isinstance(leaving, SystemExit) and not hasattr(sys.stdout, "wrapped"):
+            raise
         drop(sys.stdout)  # the reader of the pipe has closed it
         return 0
-    except SystemExit:
-        raise
     except BaseException as error:
         words, code = _described(error)
         if code == INTERNAL_ERROR and os.environ.get("FORETRACE_DEBUG"):

@@ -13,7 +13,7 @@ folder below its own, and nothing in it is run. Only commands that use it read i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,12 +44,20 @@ class Settings(NamedTuple):
 
 def settings(*, isolated: bool = False) -> Settings:
     """Those of the project around the current folder; raises `UsageError` for a wrong entry."""
-    here = Path.cwd()
-    for folder in () if isolated else (here, *here.parents):
+    for folder in () if isolated else _upward():
         table = _table(folder / FILE)
         if table is not None:
             return _checked(folder / FILE, table)
     return Settings()
+
+
+def _upward() -> Sequence[Path]:
+    """The current folder and those around it; none where somebody has removed it."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return ()
+    return here, *here.parents
 
 
 def _table(file: Path) -> Any:
@@ -65,7 +73,7 @@ def _table(file: Path) -> Any:
     import tomllib
 
     try:
-        tools = tomllib.loads(held.decode()).get("tool", {})
+        tools = tomllib.loads(held.decode("utf-8-sig")).get("tool", {})
     except (ValueError, RecursionError) as problem:
         raise UsageError(printable(f"{_shown(file)}: not valid TOML: {problem}")) from None
     return tools.get("foretrace") if isinstance(tools, dict) else None

@@ -26,7 +26,8 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
     left = [(line.label, line.text) for line in ignored_lines(found.ignored)]
     ignored = [Section("", labelled=left)] if left else []
     if not found.fixes:
-        return [head, Section("", [NO_FIX]), *ignored]
+        none = NO_FIX.replace("no ", "no other ") if ignored else NO_FIX
+        return [head, Section("", [none]), *ignored]
     table = Section(
         "",
         head=["fix", "step", "interval", "faster"],
