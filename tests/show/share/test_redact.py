@@ -74,11 +74,11 @@ def test_none_is_in_what_is_shared(source: Path, tmp_path: Path) -> None:
     ("keep", "found"),
     [
         ("stacks", ()),
-        ("stacks,paths", (planted.STACK, planted.FRAME)),
-        ("names,paths", (planted.OP_PATH, planted.REGION_PATH)),
-        ("inputs", (planted.PROMPT,)),
-        ("hosts", (planted.THREAD,)),
-        ("hosts,names", (planted.THREAD, planted.MAIL)),
+        ("stacks,paths", (planted.IN.STACK, planted.IN.FRAME)),
+        ("names,paths", (planted.IN.OP_PATH, planted.IN.REGION_PATH)),
+        ("inputs", (planted.IN.PROMPT,)),
+        ("hosts", (planted.IN.THREAD,)),
+        ("hosts,names", (planted.IN.THREAD, planted.IN.MAIL)),
     ],
 )
 def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[str, ...]) -> None:
@@ -86,9 +86,7 @@ def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[
     held = everything_in(tmp_path / "out")
     assert [secret for secret in found if secret not in held] == []
     assert [
-        key
-        for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG)
-        if key in held
+        key for key in (*planted.KEYS, planted.IN.ENVIRONMENT, planted.IN.LOG) if key in held
     ] == []
 
 
