@@ -105,15 +105,15 @@ def test_a_trace_without_graphs(capsys: pytest.CaptureFixture[str], folder: Path
     assert texts == ["given is not needed: no graph is replayed here"]
 
 
-def test_thousands_of_files(
+def test_more_files_than_are_read(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(captures, "MOST", 3)
-    for at in range(3000):
+    for at in range(30):
         (folder / f"{at:04}.json").write_text("{}")
     found = look(capsys, "--captures", folder)
     assert len(found["capture_left_out"]) == 4
-    assert found["capture_left_out"][-1] == "2,997 more files are not read"
+    assert found["capture_left_out"][-1] == "27 more files are not read"
 
 
 def test_the_cache_knows_the_captures(
