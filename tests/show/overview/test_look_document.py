@@ -21,6 +21,7 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
+from foretrace.show.overview.page import Overview
 from foretrace.show.overview.predictions import code_in, first_text, without_profiler
 from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
@@ -48,15 +49,14 @@ def test_ops_have_the_gpu_time_launched_below_them() -> None:
 NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
 
 
-def shown_everywhere(trace: ft.Trace) -> list[str]:
+def shown_everywhere(trace: ft.Trace, found: Overview) -> list[str]:
     """The sentences, after a check that each form shows them in this order and no other summary."""
-    overview = summarize(trace)
-    page, said, head = first_screen(overview), overview.look.sentences, headline(overview.look)
+    page, said, head = first_screen(found), found.look.sentences, headline(found.look)
     for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page)).replace("**", "")):
         flat = " ".join(text.split())
-        places = [flat.index(line.text) for line in overview.lines]
+        places = [flat.index(line.text) for line in found.lines]
         assert places == sorted(places)
-        assert overview.notes in flat
+        assert found.notes in flat
         assert head in flat
     data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
     assert data is not None
@@ -64,7 +64,7 @@ def shown_everywhere(trace: ft.Trace) -> list[str]:
     story = [f"{line['label']}: {line['text']}" for line in shown["story"]]
     assert shown["headline"] == head
     assert [*story, *filter(None, [shown["notes"]])] == said
-    for text in (notebook.trace_html(trace), notebook.look_html(ft.look(trace))):
+    for text in (notebook.trace_html(trace), notebook.look_html(found.look)):
         assert head in html.unescape(text)
         assert said == [
             line for line in html.unescape(text).replace("<p>", "").split("</p>") if line in said
@@ -74,7 +74,8 @@ def shown_everywhere(trace: ft.Trace) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_sentences_in_every_form(name: str) -> None:
-    said = shown_everywhere(opened(recordings.traces()[name]))
+    path = recordings.traces()[name]
+    said = shown_everywhere(opened(path), overview(path))
     assert len(said) > 2
     assert not any(line.startswith("TRUST") for line in said)  # a sound recording
 
@@ -82,7 +83,8 @@ def test_the_same_sentences_in_every_form(name: str) -> None:
 def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
     whole = gn(50).bytes()
     (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
-    said = shown_everywhere(ft.open(tmp_path / "cut.json", cache=False))
+    trace = ft.open(tmp_path / "cut.json", cache=False)
+    said = shown_everywhere(trace, summarize(trace))
     assert said[0].startswith("TRUST: the input ends inside the document")
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen, sections
 from foretrace.show.render.terminal import drawn, marked
-from opened_traces import opened
+from opened_traces import overview
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -50,9 +49,8 @@ def look_text(found: Overview, top: int, *, bold: bool = False) -> str:
     return drawn(sections(found, EVERY, top), bold=bold)
 
 
-@cache
 def document(name: str) -> Overview:
-    return summarize(opened(recordings.traces()[name]))
+    return overview(recordings.traces()[name])
 
 
 def hostile(name: str, folder: Path) -> Overview:
