@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -219,17 +218,22 @@ def test_a_value_that_the_program_sets_wins() -> None:
         assert config.fx_graph_cache
 
 
-def test_settings_that_are_loaded_inside_are_as_torch_has_them_after() -> None:
-    code = """
-from foretrace.record.profiling.compiler_records import applied, for_records
-import torch
-def values():
-    from torch._inductor import config
-    return config.fx_graph_cache, config.trace.provenance_tracking_level
-with applied(for_records()):
-    print(*values(), end=" ")
-print(*values())
-"""
-    given = {name: value for name, value in os.environ.items() if "INDUCTOR" not in name}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given)
-    assert (done.stdout, done.stderr) == ("False 1 True 0\n", "")
+def test_settings_that_are_loaded_inside_are_as_torch_has_them_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a process that has not loaded them: the module is loaded anew."""
+    import torch._inductor.config
+
+    for name in [name for name in os.environ if "INDUCTOR" in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch._inductor.config")
+    monkeypatch.delattr(torch._inductor, "config")
+
+    def values() -> tuple[Any, ...]:
+        from torch._inductor import config
+
+        return config.fx_graph_cache, config.trace.provenance_tracking_level
+
+    with compiler_records.applied(compiler_records.for_records()):
+        assert values() == (False, 1)
+    assert values() == (True, 0)
