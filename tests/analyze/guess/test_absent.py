@@ -74,6 +74,10 @@ def _marks(trace: Trace, texts: list[str]) -> dict[str, str]:
     }
 
 
+def _are(trace: Trace, verdicts: dict[str, str]) -> None:
+    assert _marks(trace, list(verdicts)) == verdicts
+
+
 def _known(trace: Trace, texts: list[str]) -> set[str]:
     return {text for text, verdict in _marks(trace, texts).items() if verdict in ("hit", "miss")}
 
@@ -105,13 +109,14 @@ def test_without_calls_no_kernel_can_be_placed(tmp_path: Path) -> None:
     blind = without(tmp_path, "mlp_eager", drop=_dropping(*CALLS))
     placed = [text for text in TEXTS if parse(text).scope.kind != "trace"]
     assert _known(blind, placed) <= HOST
-    assert _marks(
-        blind, ["in mlp_fwd: kernels == 0", "in mlp_fwd: no memcpy", "kernels == 15"]
-    ) == {
-        "in mlp_fwd: kernels == 0": "unknown",
-        "in mlp_fwd: no memcpy": "unknown",
-        "kernels == 15": "hit",
-    }
+    _are(
+        blind,
+        {
+            "in mlp_fwd: kernels == 0": "unknown",
+            "in mlp_fwd: no memcpy": "unknown",
+            "kernels == 15": "hit",
+        },
+    )
 
 
 def test_without_shapes(tmp_path: Path) -> None:
@@ -133,10 +138,13 @@ def test_without_steps(tmp_path: Path) -> None:
     ]
     assert len(about_steps) >= 8
     assert _known(stepless, about_steps) == set()
-    assert _marks(stepless, ["steps == 0", "no steps"]) == {
-        "steps == 0": "unknown",
-        "no steps": "unknown",
-    }
+    _are(
+        stepless,
+        {
+            "steps == 0": "unknown",
+            "no steps": "unknown",
+        },
+    )
 
 
 def test_without_regions(tmp_path: Path) -> None:
@@ -147,36 +155,32 @@ def test_without_regions(tmp_path: Path) -> None:
 
 def test_without_host_ops(tmp_path: Path) -> None:
     opless = without(tmp_path, "mlp_eager", drop=_dropping("cpu_op"))
-    assert _marks(opless, ["no aten::add", "aten::t launches nothing", "no ops"]) == {
-        "no aten::add": "unknown",
-        "aten::t launches nothing": "unknown",
-        "no ops": "unknown",
-    }
+    _are(
+        opless,
+        {
+            "no aten::add": "unknown",
+            "aten::t launches nothing": "unknown",
+            "no ops": "unknown",
+        },
+    )
 
 
 def test_a_lost_kernel_leaves_open_what_it_could_overturn(tmp_path: Path) -> None:
     """One launch without its GPU event: more than 14 is not known, fewer than 14 is."""
     first = next(event for event in _events("mlp_eager") if event.get("cat") == "kernel")
     torn = without(tmp_path, "mlp_eager", drop=lambda event: event == first)
-    assert _marks(
+    _are(
         torn,
-        [
-            "kernels == 15",
-            "kernels == 14",
-            "kernels >= 14",
-            "kernels < 14",
-            "kernels <= 13",
-            "no memcpy",
-        ],
-    ) == {
-        "kernels == 15": "unknown",
-        "kernels == 14": "unknown",
-        "kernels >= 14": "hit",
-        "kernels < 14": "miss",
-        "kernels <= 13": "miss",
-        "no memcpy": "unknown",
-    }
-    assert _marks(torn, ["in step 4: kernels == 5"]) == {"in step 4: kernels == 5": "hit"}
+        {
+            "kernels == 15": "unknown",
+            "kernels == 14": "unknown",
+            "kernels >= 14": "hit",
+            "kernels < 14": "miss",
+            "kernels <= 13": "miss",
+            "no memcpy": "unknown",
+        },
+    )
+    _are(torn, {"in step 4: kernels == 5": "hit"})
 
 
 def _events(name: str) -> list[dict[str, Any]]:

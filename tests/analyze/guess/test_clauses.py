@@ -12,6 +12,7 @@ from foretrace.analyze.guess.reading import ClaimReader
 from foretrace.analyze.guess.windows import named
 from foretrace.analyze.guess.words import Selector
 from foretrace.base.errors import UsageError
+from foretrace.schema.finding import Verdict
 from sweep import looped
 
 # written = its claims
@@ -181,6 +182,14 @@ def test_a_word_that_matters_is_never_dropped(text: str) -> None:
         parse(text)
 
 
+def judged(said: str) -> list[Verdict]:
+    """What is said of the eager MLP, each sentence with the verdict that it must get."""
+    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
+    found = check(recorded("mlp_eager"), list(wanted))
+    assert {one.text: one.verdict for one in found} == wanted
+    return found
+
+
 def test_two_times_are_compared_on_one_clock() -> None:
     """aten::gelu takes the host longer than aten::mul, and the GPU less long."""
     said = """
@@ -197,9 +206,7 @@ def test_two_times_are_compared_on_one_clock() -> None:
     aten::gelu takes more than 10% of the GPU time = hit
     aten::gelu takes more than 10% of the step = miss
     """
-    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
-    found = check(recorded("mlp_eager"), list(wanted))
-    assert {one.text: one.verdict for one in found} == wanted
+    found = judged(said)
     unknown = [one for one in found if one.verdict == "unknown"]
     assert all("alone, not on the" in one.why for one in unknown)
     assert found[0].measured == "32.7 us, aten::mul kernels time: 36.4 us (0.90x)"
@@ -225,9 +232,7 @@ def test_names_of_the_trace_are_nouns() -> None:
     gelu takes more GPU time than mlp_fwd = miss
     vectorized elementwise kernels take less than half of the GPU time = hit
     """
-    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
-    found = check(recorded("mlp_eager"), list(wanted))
-    assert {one.text: one.verdict for one in found} == wanted
+    judged(said)
 
 
 def test_quantities_that_a_sentence_can_speak_of() -> None:
@@ -252,9 +257,7 @@ def test_quantities_that_a_sentence_can_speak_of() -> None:
     the kernels use 300 W of power = unknown
     all gemms come from cuBLAS = hit
     """
-    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
-    found = check(recorded("mlp_eager"), list(wanted))
-    assert {one.text: one.verdict for one in found} == wanted
+    found = judged(said)
     assert found[0].why == "read as: gelu plus mul time is about 30% of gpu time"
     assert "no power" in found[-2].why
 
@@ -267,9 +270,7 @@ def test_a_word_that_narrows_decides_what_no_part_can_change() -> None:
     paged gelu takes more than 1% of the GPU time = unknown
     there are 3 paged gelu kernels = unknown
     """
-    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
-    found = check(recorded("mlp_eager"), list(wanted))
-    assert {one.text: one.verdict for one in found} == wanted
+    judged(said)
 
 
 def test_the_backward_of_gelu_is_no_gelu() -> None:

@@ -66,13 +66,15 @@ def marks_of_the_whole() -> dict[str, str]:
     return marks(recorded("mlp_eager"))
 
 
+def decides_as_the_whole(trace: Trace) -> None:
+    found, right = marks(trace), marks_of_the_whole()
+    assert [text for text in found if found[text] not in ("unknown", right[text])] == []
+
+
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("share", [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.999])
 def test_what_is_decided_is_decided_as_on_the_whole(tmp_path: Path, share: float) -> None:
-    found, right = marks(ft.open(cut(tmp_path, share), cache=False)), marks_of_the_whole()
-    assert {
-        text: verdict for text, verdict in found.items() if verdict not in ("unknown", right[text])
-    } == {}
+    decides_as_the_whole(ft.open(cut(tmp_path, share), cache=False))
 
 
 @pytest.mark.sweep(3)
@@ -90,12 +92,7 @@ def test_a_record_that_cannot_be_read_is_a_gap_too(tmp_path: Path, skip: int) ->
     path.write_text(json.dumps({**document, "traceEvents": []}).replace(empty, full))
     trace = ft.open(path, cache=False)
     assert "event_unparsable" in trace.ledger.gap
-    right = marks_of_the_whole()
-    assert {
-        text: verdict
-        for text, verdict in marks(trace).items()
-        if verdict not in ("unknown", right[text])
-    } == {}
+    decides_as_the_whole(trace)
 
 
 def test_what_was_seen_is_still_there(tmp_path: Path) -> None:

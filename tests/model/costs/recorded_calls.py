@@ -23,10 +23,6 @@ class Launched:
     call: OpCall
     kernels: tuple[dict[str, Any], ...]
 
-    @property
-    def dur_us(self) -> float:
-        return sum(kernel["dur"] for kernel in self.kernels)
-
 
 @lru_cache(maxsize=1)
 def events(path: Path) -> list[dict[str, Any]]:

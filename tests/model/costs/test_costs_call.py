@@ -13,6 +13,7 @@ class TestTensor:
         assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).stored == 4096
         assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).bytes == 16_384
         assert Tensor((5, 5), "float", (0, 0)).stored == 1
+        assert Tensor((4, 3), "float", (10, 0)).stored == 4
         assert Tensor((4, 8), "float", (16, 1)).stored == 32
 
     def test_a_transpose_is_stored_whole(self) -> None:

@@ -40,25 +40,17 @@ def test_of_unnamed_kernels_the_longest_matmul_carries_the_flops_and_none_the_by
     assert reduce == other == Cost(None, None, None, note)
 
 
-def test_two_equal_matmuls_share_the_flops() -> None:
-    flops = [
-        cost and cost.flops
-        for cost in attribute(CONV_BACKWARD, ["copy", "conv", "conv", "other"], [9, 3, 4, 1])
-    ]
-    assert flops == [None, 36_864, 36_864, None]
-
-
-def test_one_matmul_kernel_for_two_matmuls_leaves_the_flops_open() -> None:
-    assert [
-        cost and cost.flops for cost in attribute(CONV_BACKWARD, ["conv", "other"], [3, 4])
-    ] == [None, None]
-
-
-def test_helpers_without_a_matmul_carry_nothing() -> None:
-    assert [cost and cost.flops for cost in attribute(MM, ["other", "copy"], [3, 4])] == [
-        None,
-        None,
-    ]
+@pytest.mark.parametrize(
+    ("made", "roles", "flops"),
+    [
+        (CONV_BACKWARD, "copy conv conv other", [None, 36_864, 36_864, None]),  # they share it
+        (CONV_BACKWARD, "conv other", [None, None]),  # one kernel for two matmuls
+        (MM, "other copy", [None, None]),  # helpers
+    ],
+)
+def test_matmuls_carry_the_flops(made: OpCall, roles: str, flops: list[int | None]) -> None:
+    lengths = [9, 3, 4, 1][: len(flops)]
+    assert [cost and cost.flops for cost in attribute(made, roles.split(), lengths)] == flops
 
 
 def test_no_shapes_no_cost() -> None:
