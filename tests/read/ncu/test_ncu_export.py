@@ -102,20 +102,19 @@ def test_units(unit: str, scale: float | None) -> None:
     assert factor(unit) == scale
 
 
-def test_a_unit_that_is_not_known_is_said_and_not_read() -> None:
-    units = dict(METRICS, **{"dram__bytes_read.sum": "furlong", "dram__bytes_write.sum": "Mbyte"})
-    found = _read(export_text([row("k", "5", "1.5", "10", 1)], units))
+@pytest.mark.parametrize(
+    ("unit", "read", "said"),
+    [
+        ("furlong", "5", "units that are not known, not read: furlong"),
+        ("Mbyte", "-5", "negative values, not read: dram__bytes_read.sum"),
+    ],
+)
+def test_what_is_no_count_is_said_and_not_read(unit: str, read: str, said: str) -> None:
+    units = dict(METRICS, **{"dram__bytes_read.sum": unit, "dram__bytes_write.sum": "Mbyte"})
+    found = _read(export_text([row("k", read, "1.5", "10", 1)], units))
     assert "dram__bytes_read.sum" not in found.launches[0].metrics
     assert found.launches[0].metrics["dram__bytes_write.sum"] == 1.5e6
-    assert found.notes == ("c.csv: units that are not known, not read: furlong",)
-
-
-def test_a_negative_count_is_said_and_not_read() -> None:
-    units = dict(METRICS, **{"dram__bytes_read.sum": "Mbyte", "dram__bytes_write.sum": "Mbyte"})
-    found = _read(export_text([row("k", "-5", "1.5", "10", 1)], units))
-    assert "dram__bytes_read.sum" not in found.launches[0].metrics
-    assert found.launches[0].metrics["dram__bytes_write.sum"] == 1.5e6
-    assert found.notes == ("c.csv: negative values, not read: dram__bytes_read.sum",)
+    assert found.notes == (f"c.csv: {said}",)
 
 
 def test_launches_that_repeat_a_number_are_left_out() -> None:

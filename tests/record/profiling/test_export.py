@@ -24,23 +24,25 @@ class Writes:
             Path(path).write_text(self.text, encoding="utf-8")
 
 
-def test_a_name_without_a_suffix_is_packed_and_its_folder_is_made(tmp_path: Path) -> None:
-    target = export.trace_path(tmp_path / "new" / "run")
-    assert target == tmp_path / "new" / "run.json.gz"
+@pytest.mark.parametrize(
+    ("name", "trace", "record"),
+    [
+        ("new/run", "new/run.json.gz", "new/run.run.json"),
+        ("run.json", "run.json", "run.run.json"),
+        ("run_2.json.gz", "run_2.json.gz", "run_2.run.json"),
+    ],
+)
+def test_a_trace_has_a_suffix_a_folder_and_its_record_beside_it(
+    name: str, trace: str, record: str, tmp_path: Path
+) -> None:
+    target = export.trace_path(tmp_path / name)
+    assert (target, export.record_path(target)) == (tmp_path / trace, tmp_path / record)
     assert target.parent.is_dir()
 
 
-@pytest.mark.parametrize("name", ["run.json", "run.json.gz"])
-def test_a_suffix_is_kept(tmp_path: Path, name: str) -> None:
-    assert export.trace_path(tmp_path / name).name == name
-
-
-def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+def test_what_is_no_place_for_a_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         export.trace_path(f"{tmp_path}/")
-
-
-def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(UsageError, match="cannot create the folder"):
         export.trace_path(tmp_path / "taken" / "run")
@@ -101,8 +103,3 @@ def test_what_torch_does_not_write_is_an_error_and_leaves_nothing(tmp_path: Path
     with pytest.raises(ForetraceError, match="wrote no trace"):
         export.export(Writes(None), tmp_path / "run.json")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_record_lies_beside_its_trace(tmp_path: Path) -> None:
-    assert export.record_path(tmp_path / "run_2.json.gz") == tmp_path / "run_2.run.json"
-    assert export.record_path(tmp_path / "run.json") == tmp_path / "run.run.json"

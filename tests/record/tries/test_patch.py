@@ -43,31 +43,24 @@ def test_every_kind_of_edit() -> None:
 
 
 @pytest.mark.parametrize(
-    "edit",
+    ("source", "edits"),
     [
-        Edit("add", "lr=1", 6, "AdamW"),  # given already
-        Edit("add", "fused=True", 6, "SGD"),  # another call
-        Edit("after", "{name}.compile()", 2),  # no assignment
-        Edit("add", "fused=True", 99, "AdamW"),
+        (SCRIPT, []),  # no place is known
+        (SCRIPT, [Edit("add", "lr=1", 6, "AdamW")]),  # given already
+        (SCRIPT, [Edit("add", "fused=True", 6, "SGD")]),  # another call
+        (SCRIPT, [Edit("after", "{name}.compile()", 2)]),  # no assignment
+        (SCRIPT, [Edit("add", "fused=True", 99, "AdamW")]),
+        ("import torch\na, b = Net(), 1\n", [Edit("after", "{name}.compile()", 2)]),  # two targets
     ],
 )
-def test_what_does_not_fit_is_left_to_the_user(edit: Edit) -> None:
-    assert patched(SCRIPT, {"it": [edit]}) == (SCRIPT, ["it"])
-
-
-def test_a_fix_without_a_place_is_left_to_the_user() -> None:
-    assert patched(SCRIPT, {"it": []}) == (SCRIPT, ["it"])
+def test_what_does_not_fit_is_left_to_the_user(source: str, edits: list[Edit]) -> None:
+    assert patched(source, {"it": edits}) == (source, ["it"])
 
 
 def test_columns_count_bytes() -> None:
     source = 'import torch\nö = "ä"; o = torch.optim.SGD(w)\n'
     text, _ = patched(source, {"it": [Edit("add", "fused=True", 2, "SGD")]})
     assert 'ö = "ä"; o = torch.optim.SGD(w, fused=True)\n' in text
-
-
-def test_two_targets_are_left_alone() -> None:
-    source = "import torch\na, b = Net(), 1\n"
-    assert patched(source, {"it": [Edit("after", "{name}.compile()", 2)]})[1] == ["it"]
 
 
 def test_the_line_to_write_names_the_scripts_own_call() -> None:
