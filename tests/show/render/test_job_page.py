@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from foretrace.schema.documents.job import JobVerdict
 from foretrace.show.html.job_report import MOST_SPANS, job_html
 from foretrace.show.html.page import Packed
 from foretrace.show.render.job_page import job_timeline
@@ -49,6 +50,9 @@ def test_the_heat_map_has_every_rank_and_step() -> None:
     assert values["wait"][0] == -1
     assert values["wait"][3] == 2 * MS
     assert [measure["name"] for measure in heat["measures"]] == ["time", "wait", "exposed"]
+    lost = replace(document, verdict=JobVerdict("unknown", "no clocks fit"))
+    measures = data_of(job_html(lost, None))["heat"]["measures"]
+    assert [each["name"] for each in measures] == ["time", "exposed"], "no wait is known to be 0"
 
 
 def test_a_thousand_ranks_stay_small() -> None:

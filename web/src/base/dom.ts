@@ -21,6 +21,15 @@ export function nameOf(text: string, attributes: Attributes = {}, ...parts: Chil
   return make("bdi", { class: "name", ...attributes }, text, ...parts);
 }
 
+// A sentence: what stands between backticks is code.
+export function sentence(text: string): HTMLElement {
+  return nameOf(
+    "",
+    {},
+    text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part)),
+  );
+}
+
 // A name that is cut in the middle where it has no room; see `.middle` in the style.
 export function middleOf(text: string): HTMLElement {
   const tail = Math.min(Math.floor(text.length * 0.4), 10);

@@ -51,7 +51,7 @@ export function cellText<Row>(column: Column<Row>, row: Row): string {
 // What a text column would like to have at most, and what it needs at least: texts are cut short, or take several lines. Numbers
 // are never cut.
 const MOST = { share: 120, number: Number.POSITIVE_INFINITY, name: 220, words: 170 };
-const LEAST = { share: 120, number: Number.POSITIVE_INFINITY, name: 140, words: 100 };
+const LEAST = { share: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY, name: 140, words: 100 };
 const LETTER = 8; // pixels of a letter at the size of tables, and the room beside a text
 const ROOM = 26;
 const MEASURED = 500; // rows
@@ -60,7 +60,7 @@ const MEASURED = 500; // rows
 export function wantedWidths<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): number[] {
   return columns.map((column) => {
     const { kind, most, title } = column;
-    if (kind === "share") return MOST.share;
+    if (kind === "share") return most ?? MOST.share;
     const letters = rows.slice(0, MEASURED).reduce((longest, row) => Math.max(longest, cellText(column, row).length), title.length + 2);
     return Math.min(letters * LETTER + ROOM, most ?? MOST[kind]);
   });

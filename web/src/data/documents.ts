@@ -306,6 +306,8 @@ export interface FixCard {
   low_ns: number | null;
   high_ns: number | null;
   after_ns: number | null;
+  after_low_ns: number | null;
+  after_high_ns: number | null;
   at_most_ns: number | null;
   events: number[];
 }

@@ -11,6 +11,13 @@ replace(
   headNode(data.head),
   data.heat && make("section", { "aria-label": "Matmuls by M and N" }, make("h3", {}, nameOf(data.title)), planeNode(data.heat)),
 );
-replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
+replace(
+  byId("traces"),
+  make(
+    "div",
+    { class: "tables" },
+    data.sections.map((each) => sectionNode(each)),
+  ),
+);
 followTheme(new Colours(), () => {});
 document.documentElement.dataset.ready = "yes";

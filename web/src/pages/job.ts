@@ -22,7 +22,14 @@ async function start(): Promise<void> {
     ranks?.node,
   );
   showGuesses(byId("guesses"), data.guesses);
-  replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
+  replace(
+    byId("traces"),
+    make(
+      "div",
+      { class: "tables" },
+      data.sections.map((each) => sectionNode(each)),
+    ),
+  );
   followTheme(colours, () => {
     heat?.redraw();
     ranks?.context.store.touch();

@@ -8,6 +8,13 @@ import { curveNodes } from "../views/roofline/roofcurve";
 
 const data = pageData<RoofsPage>();
 replace(byId("views"), headNode(data.head), make("div", { class: "curves" }, curveNodes(data)));
-replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
+replace(
+  byId("traces"),
+  make(
+    "div",
+    { class: "tables" },
+    data.sections.map((each) => sectionNode(each)),
+  ),
+);
 followTheme(new Colours(), () => {});
 document.documentElement.dataset.ready = "yes";

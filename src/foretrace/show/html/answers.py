@@ -29,7 +29,8 @@ class FixCard(Struct, frozen=True):
     """A fix: what to do, why, what to write, and the step with it; `key` names it on a page.
 
     Without a replay there is no time of a step, and `at_most_ns` bounds the saving, where that is
-    known. `label` is the word of the first screen, `after_ns` the step with the first fix as well.
+    known. `label` is the word of the first screen, `after_ns` the step with the first fix as well,
+    as uncertain as the more uncertain of the two.
     """
 
     key: str
@@ -43,6 +44,8 @@ class FixCard(Struct, frozen=True):
     low_ns: float | None = None
     high_ns: float | None = None
     after_ns: float | None = None
+    after_low_ns: float | None = None
+    after_high_ns: float | None = None
     at_most_ns: float | None = None
     events: tuple[int, ...] = ()
 
@@ -98,7 +101,7 @@ def _cards(look: Look) -> Iterator[FixCard]:
     ordered = [*look.fixes[:1], *([then] if then else [])]
     labels = dict(zip((fix.name for fix in ordered), ("DO FIRST", "THEN"), strict=False))
     ordered += [fix for fix in look.fixes if fix.name not in labels]
-    yield from (_card(fix, labels.get(fix.name, "")) for fix in ordered)
+    yield from (_card(fix, labels.get(fix.name, ""), look.fixes[0]) for fix in ordered)
     if look.fixes:
         return
     orders = [text for text in (look.verdict.first, look.verdict.then) if text]
@@ -112,8 +115,15 @@ def _cards(look: Look) -> Iterator[FixCard]:
         yield FixCard(key, order, why, code_in(order), named, at_most_ns=bound, events=events)
 
 
-def _card(fix: FixEntry, label: str) -> FixCard:
-    times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns
+def _card(fix: FixEntry, label: str, first: FixEntry) -> FixCard:
+    after: tuple[float | None, float | None] = None, None
+    if fix.after_ns is not None:
+        low = min(each.low_ns / each.ns for each in (first, fix))
+        after = (
+            fix.after_ns * low,
+            fix.after_ns * max(each.high_ns / each.ns for each in (first, fix)),
+        )
+    times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
     said = plain(fix.order), plain(fix.why), plain(fix.code), label, plain(fix.first)
     return FixCard(f"{FIX}{fix.name}", *said, plain(fix.risk), *times, None, fix.events)
 

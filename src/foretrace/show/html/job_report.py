@@ -148,6 +148,7 @@ MEASURES = {  # by the times that it shows; the first that is known opens
     "wait_ns": ("wait", "wait", "Time in collectives until the last rank came."),
     "exposed_ns": ("exposed", "exposed", "Communication without compute under it."),
 }
+WAITS = ("delays_ns", "wait_ns")
 
 
 class HeatMeasure(Struct, frozen=True):
@@ -216,7 +217,9 @@ def _heat(document: JobDocument) -> HeatData | None:
         found = (getattr(cell, field) for cell in cells)
         values[place] = [-1 if value is None else value for value in found]
         columns[name] = values
-    known = [HeatMeasure(*each) for each in MEASURES.values() if (columns[each[0]] >= 0).any()]
+    lost = WAITS if document.verdict.bound == "unknown" else ()  # they are 0 where no clock fits
+    told = [each for field, each in MEASURES.items() if field not in lost]
+    known = [HeatMeasure(*each) for each in told if (columns[each[0]] >= 0).any()]
     hosts = {each.rank: each.host for each in document.ranks}
     cut = [at for at, cell in zip(place, cells, strict=True) if not cell.whole]
     named = [plain(hosts.get(rank, "")) for rank in ranks]

@@ -35,6 +35,9 @@ SEEN = """
         cards: [...document.querySelectorAll('.card')].slice(0, 3).map(inside),
         cut: [...document.querySelectorAll('.answer')].filter((each) => each.scrollHeight > each.clientHeight + 1)
             .map((each) => each.className),
+        menu: document.querySelector('.steps option').text,
+        intervals: ['.insights .card', '#panel-findings td'].map((each) =>
+            document.querySelectorAll(`${each} .bar.predicted .interval`).length),
         gpu, height: innerHeight, word: text(document.querySelector('.answer.bound .word')),
         told: document.querySelector('.answer.bound .told')?.title,
         stack: document.querySelector('.bar.stack')?.ariaLabel ?? '',
@@ -57,7 +60,12 @@ def test_the_answers_are_in_view_and_those_of_look(page: Page, tmp_path: Path) -
         assert seen["cut"] == [], path.name
         assert all(bottom <= HEIGHTS[1440] for bottom in seen["gpu"][:1]), path.name
         assert bool(seen["gpu"]) == (trace.gpu.usable.any()), path.name
-        agrees(seen, look(trace), path.name)
+        document = look(trace)
+        agrees(seen, document, path.name)
+        assert seen["intervals"] == [len(document.fixes)] * 2, path.name
+        if seen["menu"].startswith("typical "):
+            per = document.composition.per if document.composition else "per step"
+            assert f"per {seen['menu'].removeprefix('typical ')}" in per, path.name
 
 
 def agrees(seen: dict[str, Any], document: Document, name: str) -> None:

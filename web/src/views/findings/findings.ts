@@ -9,6 +9,7 @@ import { framed, pointed } from "../../core/places";
 import { savingText } from "../../core/savings";
 import type { FindingEntry, Place } from "../../data/documents";
 import { shareBar } from "../page/bars";
+import { predictedBar } from "../page/predicted";
 import { sectionNode } from "../page/written";
 
 const MOST_LISTED = 8;
@@ -56,21 +57,35 @@ function ofTrace(context: Context, trace: Shown): HTMLElement {
     { "aria-label": `Findings in ${trace.facts.title}` },
     title,
     story(trace),
-    trace.entry.fixes ? sectionNode(trace.entry.fixes) : null,
+    fixesNode(trace),
     list(large),
     list(of("crashed")),
     folded(`${numberText(untold.length)} without a known saving`, list(untold), !large.length),
     folded(`${numberText(small.length)} below 1% of the time`, list(small)),
-    folded(`${numberText(of("clear").length)} rules found nothing`, list(of("clear"))),
-    folded(`${numberText(of("skipped").length)} rules lacked data`, list(of("skipped"))),
+    folded(`${rules(of("clear").length)} found nothing`, list(of("clear"))),
+    folded(`${rules(of("skipped").length)} lacked data`, list(of("skipped"))),
     all.length ? null : make("p", { class: "faint" }, "No rule ran on this trace."),
   );
 }
 
+// The step before and after each fix, with a bar and its interval.
+function fixesNode({ entry: { fixes, look } }: Shown): HTMLElement | null {
+  if (!fixes) return null;
+  const parts = (row: string[]) => predictedBar(look.step?.ns ?? 0, look.fixes, fixes.rows.indexOf(row));
+  return sectionNode(fixes, { interval: { kind: "share", most: 290, parts } });
+}
+
 function story({ entry }: Shown): HTMLElement {
-  const line = ({ label, text }: { label: string; text: string }) => [make("dt", {}, label), make("dd", {}, nameOf(text))];
+  const line = ({ label, text }: { label: string; text: string }) => [
+    make("dt", {}, label),
+    make("dd", {}, nameOf(text.replace(" (--findings)", ""))),
+  ]; // an option of the terminal
   const notes = entry.notes ? make("p", { class: "faint" }, nameOf(entry.notes)) : null;
   return make("div", {}, make("dl", { class: "story" }, entry.story.map(line)), notes);
+}
+
+function rules(count: number): string {
+  return `${numberText(count)} ${count === 1 ? "rule" : "rules"}`;
 }
 
 function folded(title: string, nodes: HTMLElement[], open = false): HTMLElement | null {

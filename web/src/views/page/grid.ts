@@ -5,10 +5,15 @@ import "./grid.css";
 import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
 import { type Column, cellText, chosen, csv, fitting, type Sorting, wantedWidths, windowOf } from "../../core/rows";
-import { shareBar } from "./bars";
+import { type BarPart, bar, shareBar } from "./bars";
 
 const FIRST_ROWS = 15;
 const MOST_AT_ONCE = 200; // beyond that the rows scroll in a box of their own
+
+// A share may be drawn in parts.
+export interface GridColumn<Row> extends Column<Row> {
+  parts?: (row: Row) => readonly BarPart[];
+}
 
 interface GridOptions<Row> {
   caption: string;
@@ -18,6 +23,7 @@ interface GridOptions<Row> {
   filter?: { label: string; changed?: (text: string) => void };
   wrap?: boolean; // sentences are read in full
   bare?: boolean; // its caption stands above it already
+  plain?: boolean; // nothing stands above it, as in a panel
   ordered?: boolean; // rows keep their order: numbers among their texts would sort as words
 }
 
@@ -42,7 +48,7 @@ export class Grid<Row> {
   private readonly wanted: number[]; // width of each column
 
   constructor(
-    private readonly columns: Column<Row>[],
+    private readonly columns: GridColumn<Row>[],
     private readonly every: readonly Row[],
     private readonly options: GridOptions<Row>,
   ) {
@@ -73,7 +79,7 @@ export class Grid<Row> {
     this.room.append(this.table);
     this.box.addEventListener("scroll", () => this.drawRows());
     this.body.addEventListener("keydown", (event) => this.walk(event));
-    this.node = make("div", { class: options.wrap ? "grid wrap" : "grid" }, this.tools(), this.box, this.more);
+    this.node = make("div", { class: options.wrap ? "grid wrap" : "grid" }, options.plain ? null : this.tools(), this.box, this.more);
     new ResizeObserver(() => this.fit()).observe(this.room);
     this.draw();
   }
@@ -204,10 +210,11 @@ export class Grid<Row> {
     return node;
   }
 
-  private cell(column: Column<Row>, row: Row, isName: boolean): HTMLElement {
+  private cell(column: GridColumn<Row>, row: Row, isName: boolean): HTMLElement {
     const text = cellText(column, row),
       { onRow } = this.options;
     const attributes = { role: "cell", class: column.kind, "data-title": column.title, title: column.hint?.(row) };
+    if (column.parts) return make("td", attributes, bar(column.parts(row), { class: "predicted" }), text);
     if (column.kind === "share") return make("td", attributes, shareBar(Number(column.value(row) ?? 0)), text);
     const shown = column.kind === "number" ? text : nameOf(text);
     return make("td", attributes, isName && onRow ? button(shown, () => onRow(row), { class: "link" }) : shown);

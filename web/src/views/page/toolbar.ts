@@ -4,7 +4,7 @@ import "./searching.css";
 import "./help.css";
 import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
-import type { Context } from "../../core/context";
+import type { Context, Shown } from "../../core/context";
 import { home, padded, whole } from "../../core/moving";
 import { type HitName, Hits, searchAll, viewOf } from "../../core/searching";
 import type { State } from "../../core/store";
@@ -196,6 +196,12 @@ interface Choice {
   range: Range | null;
 }
 
+// What repeats: step, call, decode batch.
+function unitOf({ entry }: Shown): string {
+  const per = entry.answers?.bases[0]?.per ?? ""; // a page of ranks has no answers
+  return /^per (.+?)( of .*)?$/.exec(per)?.[1] ?? "step";
+}
+
 function rangesOf({ traces }: Context): Choice[] {
   const [{ facts, zero }] = traces;
   const step = ({ name, start, last }: StepExtent, at: number) => ({
@@ -204,7 +210,7 @@ function rangesOf({ traces }: Context): Choice[] {
     range: padded({ from: start - zero, to: last - zero }, 0.01),
   });
   return [
-    { value: HOME, text: facts.steps.length ? "typical step" : "all events", range: null },
+    { value: HOME, text: facts.steps.length ? `typical ${unitOf(traces[0])}` : "all events", range: null },
     ...facts.steps.map(step),
     { value: ALL, text: "whole recording", range: padded(whole(traces), 0.01) },
   ];
@@ -238,7 +244,7 @@ export function help({ keys }: Context): HTMLElement {
     if (event.target === dialog) dialog.close(); // beside it
   });
   const open = () => {
-    replace(body, table("Keys", together(keys.keys)), table("Mouse", MOUSE));
+    replace(body, list("Keys", together(keys.keys)), list("Mouse", MOUSE));
     dialog.showModal();
     dialog.scrollTop = 0; // it opens at its beginning
   };
@@ -256,16 +262,8 @@ function together(keys: Context["keys"]["keys"]): [string, string][] {
   return Array.from(rows, ([text, each]) => [each.join(" "), text]);
 }
 
-function table(title: string, rows: readonly [string, string][]): HTMLElement {
+function list(title: string, rows: readonly [string, string][]): HTMLElement {
   const kbd = (text: string) => text.split(" ").map((part) => [part === "+" || /^[a-z]/.test(part) ? part : make("kbd", {}, part), " "]);
-  return make(
-    "table",
-    {},
-    make("caption", {}, title),
-    make(
-      "tbody",
-      {},
-      rows.map(([keys, text]) => make("tr", {}, make("th", { scope: "row" }, kbd(keys)), make("td", {}, text))),
-    ),
-  );
+  const row = ([keys, text]: readonly [string, string]) => [make("dt", {}, kbd(keys)), make("dd", {}, text)];
+  return make("section", {}, make("h3", {}, title), make("dl", {}, rows.map(row)));
 }

@@ -1,6 +1,6 @@
 // Sections as the terminal shows them: a head, paragraphs, bullets and tables.
 
-import { make, nameOf, replace } from "../../base/dom";
+import { make, nameOf, replace, sentence } from "../../base/dom";
 import { numberText } from "../../base/units";
 import type { Column } from "../../core/rows";
 import type {
@@ -15,7 +15,7 @@ import type {
   Section,
   SetupRow,
 } from "../../data/documents";
-import { Grid } from "./grid";
+import { Grid, type GridColumn } from "./grid";
 
 export function headNode(head: Section): HTMLElement {
   return make(
@@ -28,16 +28,17 @@ export function headNode(head: Section): HTMLElement {
 }
 
 function storyNode({ labelled }: Section): HTMLElement {
-  const line = ([label, text]: [string, string]) => [make("dt", {}, label), make("dd", {}, nameOf(text))];
+  const line = ([label, text]: [string, string]) => [make("dt", {}, label), make("dd", {}, sentence(text))];
   return make("dl", { class: "story" }, labelled.map(line));
 }
 
-export function sectionNode(section: Section): HTMLElement {
+// `bars` draws a column of its table, by title.
+export function sectionNode(section: Section, bars: Record<string, Partial<GridColumn<string[]>>> = {}): HTMLElement {
   return make(
     "section",
     {},
     section.title ? make("h3", {}, nameOf(section.title)) : null,
-    section.paragraphs.map((text) => make("p", {}, nameOf(text))),
+    section.paragraphs.map((text) => make("p", {}, sentence(text))),
     section.labelled.length ? storyNode(section) : null,
     section.bullets.length
       ? make(
@@ -46,15 +47,15 @@ export function sectionNode(section: Section): HTMLElement {
           section.bullets.map(([line, text]) => make("li", {}, nameOf(line), text ? [make("br"), nameOf(text)] : null)),
         )
       : null,
-    section.rows.length ? tableNode(section) : null,
-    section.after ? make("p", { class: "faint" }, nameOf(section.after)) : null,
+    section.rows.length ? tableNode(section, bars) : null,
+    section.after ? make("p", { class: "faint" }, sentence(section.after)) : null,
   );
 }
 
-function tableNode({ title, head, rows, left }: Section): HTMLElement {
-  const columns = head.map((text, at): Column<string[]> => {
+function tableNode({ title, head, rows, left }: Section, bars: Record<string, Partial<GridColumn<string[]>>>): HTMLElement {
+  const columns = head.map((text, at): GridColumn<string[]> => {
     const isFirst = at === Math.min(...left);
-    return { title: text, kind: isFirst ? "name" : left.includes(at) ? "words" : "number", value: (row) => row[at] ?? "" };
+    return { title: text, kind: isFirst ? "name" : left.includes(at) ? "words" : "number", value: (row) => row[at] ?? "", ...bars[text] };
   });
   return new Grid(columns, rows, { caption: title, wrap: true, ordered: true, bare: true }).node;
 }

@@ -9,7 +9,7 @@ import { queueDelay } from "../../core/related";
 import type { Columns } from "../../data/columns";
 import type { CaseRow, KernelOrigin, NameParts } from "../../data/documents";
 import type { Events } from "../../data/events";
-import { bars, meter, pairs, type Select, titled } from "./parts";
+import { bars, meter, pairs, type Select, small, titled } from "./parts";
 
 const MODULE = "nn.Module: ";
 const SAID = new Set(["device", "stream"]); // the head has them
@@ -134,14 +134,13 @@ function findingsPart({ store }: Context, trace: Shown, event: number, launches:
 // The name as the trace writes it, and what its parts mean, on demand.
 function namePart(events: Events, at: number): HTMLElement {
   const decoded: NameParts | undefined = events.decoded(at);
-  const row = ([text, , meaning, certainty]: NameParts["parts"][number]) =>
-    make("tr", {}, make("td", {}, nameOf(text || "(not there)")), make("td", {}, meaning), make("td", { class: "faint" }, certainty));
+  const rows = decoded?.parts.map(([text, , meaning, certainty]) => [text || "(not there)", meaning, certainty]);
   return make(
     "details",
     { class: "wide" },
     make("summary", {}, decoded ? `Name, part by part (${decoded.family})` : "Name"),
     make("p", {}, nameOf(events.name(at), { class: "name whole" })),
-    decoded?.parts.length ? make("table", {}, make("tbody", {}, decoded.parts.map(row))) : null,
+    rows?.length ? small("Name, part by part", ["part", "meaning", "certainty"], rows) : null,
   );
 }
 
@@ -150,12 +149,10 @@ function namePart(events: Events, at: number): HTMLElement {
 function codeParts(origin: KernelOrigin | undefined): Child[] {
   if (!origin) return [];
   const line = ([place, code]: [string, string]) => make("li", {}, nameOf(place), code ? [" ", make("code", {}, nameOf(code))] : null);
-  const move = ([mode, tensor, bytes]: [string, string, string]) =>
-    make("tr", {}, make("td", {}, mode), make("td", {}, nameOf(tensor)), make("td", {}, bytes));
   return [
     origin.lines.length ? titled("Source", make("ul", { class: "plain" }, origin.lines.map(line))) : null,
     origin.nodes.length ? titled("Graph nodes", make("p", {}, nameOf(origin.nodes.join(", ")))) : null,
-    origin.moves.length ? titled("Loads and stores", make("table", {}, make("tbody", {}, origin.moves.map(move)))) : null,
+    origin.moves.length ? titled("Loads and stores", small("Loads and stores", ["what", "tensor", "bytes"], origin.moves)) : null,
     origin.code ? codePart(origin) : null,
   ];
 }

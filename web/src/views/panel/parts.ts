@@ -2,6 +2,7 @@
 
 import { type Child, make, nameOf } from "../../base/dom";
 import { bar } from "../page/bars";
+import { Grid } from "../page/grid";
 
 export type Select = (event: number) => void;
 
@@ -28,6 +29,12 @@ export function pairs(rows: readonly Pair[]): HTMLElement {
     {},
     shown.map(([term, value]) => [make("dt", {}, term), make("dd", {}, typeof value === "string" ? nameOf(value) : value)]),
   );
+}
+
+// A table of a few texts.
+export function small(caption: string, titles: readonly string[], rows: readonly string[][]): HTMLElement {
+  const columns = titles.map((title, at) => ({ title, kind: "words" as const, value: (row: string[]) => row[at] ?? "" }));
+  return new Grid(columns, rows, { caption, wrap: true, ordered: true, plain: true }).node;
 }
 
 // A share of something, as a bar behind its words.

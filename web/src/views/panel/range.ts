@@ -3,7 +3,9 @@
 import { button, type Child, make, nameOf } from "../../base/dom";
 import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, ownTime, type Shown } from "../../core/context";
+import type { Column } from "../../core/rows";
 import type { Part, Range, RangeStats } from "../../data/source";
+import { Grid } from "../page/grid";
 import { bars, columns, head, meter, pairs, titled } from "./parts";
 
 const MOST_GROUPS = 8;
@@ -28,40 +30,23 @@ export async function rangePanel(context: Context, range: Range): Promise<Child[
 
 // Several traces at a glance, before each has its own part.
 function together(traces: readonly Shown[], stats: readonly RangeStats[]): HTMLElement {
-  const titles = ["trace", "GPU busy", "GPU idle", "launches", "kernels", "bytes", "FLOPs"];
-  const cells = (each: RangeStats) => [
-    timeText(each.busyNs),
-    each.busyNs === null ? "–" : timeText(each.gpus * (each.to - each.from) - each.busyNs),
-    numberText(each.launches),
-    numberText(countOf(each.kernels)),
-    bytesText(each.bytes),
-    flopsText(each.flops),
+  const idle = ({ busyNs, gpus, to, from }: RangeStats) => (busyNs === null ? null : gpus * (to - from) - busyNs);
+  const number = (title: string, value: (each: RangeStats) => number | null, text: (value: number | null) => string = numberText) => ({
+    title,
+    kind: "number" as const,
+    value,
+    text: (each: RangeStats) => text(value(each)),
+  });
+  const columns: Column<RangeStats>[] = [
+    { title: "trace", kind: "name", value: (each) => traces[stats.indexOf(each)].facts.title },
+    number("GPU busy", ({ busyNs }) => busyNs, timeText),
+    number("GPU idle", idle, timeText),
+    number("launches", ({ launches }) => launches),
+    number("kernels", ({ kernels }) => countOf(kernels)),
+    number("bytes", ({ bytes }) => bytes, bytesText),
+    number("FLOPs", ({ flops }) => flops, flopsText),
   ];
-  return make(
-    "table",
-    { class: "together" },
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        titles.map((title) => make("th", { scope: "col" }, title)),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      traces.map(({ facts }, at) =>
-        make(
-          "tr",
-          {},
-          make("th", { scope: "row" }, nameOf(facts.title)),
-          cells(stats[at]).map((text) => make("td", {}, text)),
-        ),
-      ),
-    ),
-  );
+  return new Grid(columns, stats, { caption: "Traces in this range", ordered: true, plain: true }).node;
 }
 
 function countOf(parts: readonly Part[]): number {

@@ -21,7 +21,7 @@ export function triesNode({ head, untouched, bars, table, sections, diff }: TryP
     make("h2", {}, "Fixes that were tried"),
     sectionNode(head),
     bars.length ? [make("ol", { class: "tried" }, row(untouched, ["untouched", "", now]), rows), make("p", { class: "faint" }, key)] : null,
-    sections.map(sectionNode),
+    sections.map((each) => sectionNode(each)),
     diff.length ? make("pre", { class: "scroll", tabindex: 0, "aria-label": "The patch" }, diff.join("\n")) : null,
   );
 }

@@ -13,11 +13,19 @@ export function whyNode({ head, sections, kernels, left_out, not_fused }: WhyPag
     "section",
     { class: "compiled" },
     headNode(head),
-    make("div", { class: "tables" }, not_fused.map(sectionNode)),
+    make(
+      "div",
+      { class: "tables" },
+      not_fused.map((each) => sectionNode(each)),
+    ),
     make("h3", {}, "Kernels: source and generated code"),
     kernels.map((kernel) => kernelNode(kernel, kernel === first)),
     more,
-    make("div", { class: "tables" }, sections.map(sectionNode)),
+    make(
+      "div",
+      { class: "tables" },
+      sections.map((each) => sectionNode(each)),
+    ),
   );
 }
 
