@@ -247,7 +247,9 @@ def test_a_place_that_does_not_exist(place: str, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err.count("\n") <= 2
 
 
-@pytest.mark.parametrize("given", [("--ranks", ""), ("--ranks", "7"), ("--steps", "77")])
+@pytest.mark.parametrize(
+    "given", [("--ranks", ""), ("--ranks", "7"), ("--steps", "x"), ("--steps", "77")]
+)
 def test_ranks_and_steps_that_are_not_there(
     given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
