@@ -81,16 +81,18 @@ class Hands:
             self._mouse("mouseMoved", between, button="left", buttons=1)
         self._mouse("mouseReleased", end, button="left", clickCount=1)
 
-    def swipe(self, start: Point, end: Point) -> None:
-        """One finger from a point to another, in ten stages."""
+    def swipe(self, *fingers: tuple[Point, Point]) -> None:
+        """Each finger from a point to another, in ten stages."""
         self.acted = True
         stages = [
-            tuple(a + (b - a) * at / 10 for a, b in zip(start, end, strict=True))
+            [
+                {"x": a[0] + (b[0] - a[0]) * at / 10, "y": a[1] + (b[1] - a[1]) * at / 10, "id": id}
+                for id, (a, b) in enumerate(fingers)
+            ]
             for at in range(11)
         ]
         kinds = ["touchStart", *["touchMove"] * 10, "touchEnd"]
-        for kind, point in zip(kinds, [*stages, None], strict=True):
-            points = [] if point is None else [{"x": point[0], "y": point[1]}]
+        for kind, points in zip(kinds, [*stages, []], strict=True):
             self.driver.execute_cdp_cmd(
                 "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
             )

@@ -226,12 +226,24 @@ def test_a_finger_that_goes_up_scrolls_the_page(shown: Page) -> None:
     try:
         x, y = shown.middle("canvas.tracks")
         before, view = shown.run("return scrollY"), shown.view()
-        shown.hands.swipe((x, y), (x, y - 200))
+        shown.hands.swipe(((x, y), (x, y - 200)))
         shown.wait(f"scrollY > {before} + 100")
         assert shown.view() == pytest.approx(view)
         x, y = shown.middle("canvas.tracks")
-        shown.hands.swipe((x, y), (x - 120, y))
-        assert shown.moved(view)[0] > view[0]
+        shown.hands.swipe(((x, y), (x - 120, y)))
+        moved = shown.moved(view)
+        assert moved[0] > view[0]
+        shown.hands.swipe(((x - 20, y), (x - 110, y)), ((x + 20, y), (x + 110, y)))
+        zoomed = shown.moved(moved)
+        assert zoomed[1] - zoomed[0] < (moved[1] - moved[0]) / 2, "two fingers zoom"
+        shown.run(
+            "document.querySelector('.names:not(.pinned)').closest('.scroller').scrollTop = 0"
+        )
+        x, y = shown.middle(".track.lane:not([aria-expanded]) > span")
+        shown.hands.swipe(((x, y), (x + 120, y)))
+        assert shown.moved(zoomed)[0] < zoomed[0], (
+            "a name lies above the tracks, and holds no finger"
+        )
     finally:
         shown.cdp("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
