@@ -86,8 +86,12 @@ class Hands:
         self.acted = True
         stages = [
             [
-                {"x": a[0] + (b[0] - a[0]) * at / 10, "y": a[1] + (b[1] - a[1]) * at / 10, "id": id}
-                for id, (a, b) in enumerate(fingers)
+                {
+                    "x": a[0] + (b[0] - a[0]) * at / 10,
+                    "y": a[1] + (b[1] - a[1]) * at / 10,
+                    "id": one,
+                }
+                for one, (a, b) in enumerate(fingers)
             ]
             for at in range(11)
         ]

@@ -30,6 +30,15 @@ export function sentence(text: string): HTMLElement {
   );
 }
 
+// Code in a sentence goes to the next line at its joints: after a dot, a bracket or an underscore.
+export function jointed(text: string): HTMLElement {
+  return nameOf(
+    "",
+    {},
+    text.split(/(?<=[._(])/).map((part) => [part, make("wbr")]),
+  );
+}
+
 // A name that is cut in the middle where it has no room; see `.middle` in the style.
 export function middleOf(text: string): HTMLElement {
   const tail = Math.min(Math.floor(text.length * 0.4), 10);

@@ -2,7 +2,7 @@
 
 import "./answers.css";
 import { hatch } from "../../base/colours";
-import { button, type Child, make, nameOf, replace } from "../../base/dom";
+import { button, type Child, jointed, make, nameOf, replace } from "../../base/dom";
 import { numberText, percentText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { pointed } from "../../core/places";
@@ -108,7 +108,7 @@ function first(context: Context, trace: Shown): HTMLElement {
     "first",
     "Do first",
     null,
-    make("p", { class: "order", title: said }, button(nameOf(card.order), go, { class: "link" })),
+    make("p", { class: "order", title: said }, button(jointed(card.order), go, { class: "link" })),
     card.code ? make("p", { class: "code" }, make("code", {}, nameOf(card.code)), copyButton(card.code)) : null,
     times(trace, card),
     make("p", { class: "told", title: said }, nameOf(card.needs ? `${card.why}; without ${card.needs}` : card.why)),
