@@ -1,7 +1,7 @@
 // What changed between traces: the times of all of them, and for two of them sentences, fusions and every kernel.
 
 import "./changes.css";
-import { button, make, nameOf, replace } from "../../base/dom";
+import { button, make, nameOf, replace, sentence } from "../../base/dom";
 import { numberText, percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import type { Joins } from "../../core/joins";
@@ -171,7 +171,7 @@ export function changeList(context: Context): HTMLElement | null {
 // Against the first trace the verdict stands above, in the summary of the page. What was predicted of a fix that was made is here.
 function verdict({ pair }: Joins): HTMLElement {
   const { answer, text } = pair.document.verdict;
-  return make("div", {}, pair.a ? make("p", {}, make("strong", {}, `${answer.toUpperCase()}: `), nameOf(text)) : null, prediction(pair));
+  return make("div", {}, pair.a ? make("p", {}, make("strong", {}, `${answer.toUpperCase()}: `), sentence(text)) : null, prediction(pair));
 }
 
 function prediction({ predicted, document }: ComparedPair): HTMLElement | null {

@@ -1,7 +1,7 @@
 // What the traces are: name, card and steps in a line. Of several each has a line: what changed since the first one.
 
 import "./cards.css";
-import { make, nameOf } from "../../base/dom";
+import { make, nameOf, sentence } from "../../base/dom";
 import type { Context, Shown } from "../../core/context";
 
 export function headlines({ traces, compared }: Context): HTMLElement {
@@ -14,5 +14,5 @@ export function headlines({ traces, compared }: Context): HTMLElement {
 }
 
 function named({ facts }: Shown, about: string, faint: boolean): HTMLElement {
-  return make("h2", { title: about }, nameOf(facts.title), " · ", make("span", { class: faint ? "faint" : "verdict" }, nameOf(about)));
+  return make("h2", { title: about }, nameOf(facts.title), " · ", make("span", { class: faint ? "faint" : "verdict" }, sentence(about)));
 }

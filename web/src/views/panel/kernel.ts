@@ -102,10 +102,16 @@ function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTML
       ["limited by", kernel.limited_by || "unknown"],
       ["work", rates[0]],
       ["traffic", rates[1]],
-      ["cost", kernel.roofs.length ? [kernel.cost_certainty.replaceAll("_", " "), kernel.cost_note].filter(Boolean).join(": ") : ""],
+      ["cost", kernel.roofs.length ? costOf(kernel) : ""],
       ["roofs", kernel.roofs.length ? roof : ""],
     ]),
   );
+}
+
+// How sure it is, once: some notes begin with it.
+function costOf({ cost_certainty, cost_note }: CaseRow): string {
+  const sure = cost_certainty.replaceAll("_", " ");
+  return cost_note?.startsWith(sure) ? cost_note : [sure, cost_note].filter(Boolean).join(": ");
 }
 
 function roofName(roof: string): string {
