@@ -88,8 +88,8 @@ $(WEB_STAMP): web/package.json web/package-lock.json
 	@touch $@
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-		|| { echo "foretrace needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' 2>/dev/null \
+		|| { echo "foretrace needs Python 3.11.5 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "could not create $(VENV): is the venv module installed (python3-venv)?"; exit 1; }
 
 $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt

@@ -23,7 +23,7 @@ NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
 HARMLESS = {
     "analyze/guess/words.py": "a prediction has at most 2,000 characters, and every loop may end a match",
     "model/query.py": "a possessive repeat of a group gives nothing back",
-    "render/html/page.py": "reads the files of this package",
+    "show/overview/predictions.py": "reads the orders of this package's fixes",
 }
 
 

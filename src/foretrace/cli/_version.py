@@ -42,11 +42,12 @@ def _card(driver: Path) -> str:
     models = []
     for file in sorted(driver.glob("gpus/*/information")):
         with suppress(OSError):
-            models += re.findall(r"^Model:\s*(.+?)\s*$", file.read_text("utf-8", "replace"), re.M)
+            lines = file.read_text("utf-8", "replace").splitlines()
+            models += [line[6:].strip() for line in lines if line.startswith("Model:")]
     if not models:
         return "card: no NVIDIA driver"
     version = ""
     with suppress(OSError):
-        text = (driver / "version").read_text("utf-8", "replace")
-        version = "".join(re.findall(r"Module\b.*?\s(\d+\.[\d.]+)", text)[:1])
+        words = (driver / "version").read_text("utf-8", "replace").partition("Module")[2].split()
+        version = next((word for word in words if re.fullmatch(r"\d+\.[\d.]+", word)), "")
     return f"card {', '.join(models)}" + (f" (driver {version})" if version else "")

@@ -30,7 +30,8 @@ def of_step(trace: Trace, step: MeasuredStep) -> Composition:
     """The step of the first screen."""
     idle = max(step.wall_ns - step.busy_ns, 0.0)
     parts = [*_busy(trace, step.spans, step.busy_ns), *_idle(step.idle_by_cause, idle)]
-    return Composition(step.per, step.wall_ns, parts, step.recorded_ns)
+    recorded = None if step.recorded_ns is None else float(step.recorded_ns)
+    return Composition(step.per, float(step.wall_ns), parts, recorded)
 
 
 def of_recording(trace: Trace) -> Composition | None:
