@@ -21,6 +21,7 @@ from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.model import replay
 from foretrace.model.replay import GraphChange, ReplayGraph
+from foretrace.schema.documents.look import FixEntry
 
 __all__ = ["Fix", "FixPrediction", "Predicted", "Proposal", "both", "fixes", "predict"]
 
@@ -43,6 +44,12 @@ class FixPrediction(Struct, frozen=True):
     ns: float
     low_ns: float
     high_ns: float
+
+
+def as_uncertain(ns: float, chosen: Sequence[FixPrediction | FixEntry]) -> tuple[float, float]:
+    """The interval of a time that several fixes make: that of the most uncertain of them."""
+    low = min(each.low_ns / each.ns for each in chosen)
+    return ns * low, ns * max(each.high_ns / each.ns for each in chosen)
 
 
 class Predicted(Struct, frozen=True):
@@ -73,10 +80,8 @@ class Predicted(Struct, frozen=True):
         return replay.run(self.rated[0], reduce(both, changes, GraphChange()))
 
     def interval(self, chosen: Sequence[FixPrediction]) -> tuple[float, float]:
-        """What that time may be: as uncertain as the most uncertain of the fixes."""
-        expected = self.together(chosen)
-        low = min(each.low_ns / each.ns for each in chosen)
-        return expected * low, expected * max(each.high_ns / each.ns for each in chosen)
+        """What that time may be."""
+        return as_uncertain(self.together(chosen), chosen)
 
     def contains(self, first: FixPrediction, then: FixPrediction) -> bool:
         """Whether the first already does most of what the second would: kernels that a compiler has

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from foretrace.analyze.fixes import as_uncertain
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import Composition, FixEntry, GroupRow, Look
 from foretrace.show.overview.composition import RECORDING, of_recording
@@ -118,11 +119,7 @@ def _cards(look: Look) -> Iterator[FixCard]:
 def _card(fix: FixEntry, label: str, first: FixEntry) -> FixCard:
     after: tuple[float | None, float | None] = None, None
     if fix.after_ns is not None:
-        low = min(each.low_ns / each.ns for each in (first, fix))
-        after = (
-            fix.after_ns * low,
-            fix.after_ns * max(each.high_ns / each.ns for each in (first, fix)),
-        )
+        after = as_uncertain(fix.after_ns, (first, fix))
     times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
     said = plain(fix.order), plain(fix.why), plain(fix.code), label, plain(fix.first)
     return FixCard(f"{FIX}{fix.name}", *said, plain(fix.risk), *times, None, fix.events)

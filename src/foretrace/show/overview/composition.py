@@ -56,9 +56,11 @@ def of_cpu(tree: Sequence[CpuOpRow], per: str) -> Composition | None:
 
 def _busy(trace: Trace, spans: Sequence[Span], busy_ns: float) -> list[TimePart]:
     """GPU time by role, the most first; work that runs at once shares its time."""
-    roles, place = np.unique(trace.work_roles, return_inverse=True)
-    time = np.bincount(place.reshape(-1), usual_work(trace, spans).time, len(roles))
-    shares = dict(zip(roles.tolist(), time.tolist(), strict=True))
+    time = usual_work(trace, spans).time
+    rows = np.flatnonzero(time)  # of one step: the names of all steps take ten times as long
+    roles, place = np.unique(trace.work_roles[rows], return_inverse=True)
+    spent = np.bincount(place.reshape(-1), time[rows], len(roles))
+    shares = dict(zip(roles.tolist(), spent.tolist(), strict=True))
     return _scaled("busy", shares, busy_ns)
 
 
