@@ -54,7 +54,7 @@ def passed(model: nn.Module, pays: inductor.Pays = always) -> tuple[list[str], l
     x = torch.randn(3, 5, 16)
     out = torch.compile(model, backend=backend)(x)
     torch.testing.assert_close(out, model(x))
-    return [each.activation for each, _ in found.found], called
+    return [each.activation for each in found.seen], called
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,8 @@ def test_inductor_trains_with_it_as_without() -> None:
     with torch._inductor.config.patch(force_disable_caches=True):  # a hit runs no pass
         torch.compile(model, fullgraph=True)(x).square().mean().backward()
     twin(x).square().mean().backward()
-    assert [paid for _, paid in found.found] == [True]
+    assert [each.replaced for each in found.seen] == [True]
+    assert copy.deepcopy(found).seen == found.seen  # as Inductor copies its settings
     for one, other in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad)
 

@@ -99,15 +99,24 @@ def mlp(
 @command.command()
 @use.shown("--count", "How many sizes.", default=60, type=click.IntRange(1))
 @use.shown("--seed", "Another seed, other sizes.", default=0)
+@use.option("--training/--no-training", "Also forward with backward.", default=True)
+@use.shown("--tuned-every", "Tune peers at every Nth size.", default=3, type=click.IntRange(1))
 @_ACTIVATION
 @_MEASURED
-def sweep(count: int, seed: int, dtype: str, activation: str, **options: Any) -> None:
-    """The whole MLP, forward, at random sizes that no table was measured at."""
+def sweep(
+    count: int, seed: int, training: bool, tuned_every: int, dtype: str, activation: str,
+    **options: Any,
+) -> None:  # fmt: skip
+    """The whole MLP at random sizes that no table was measured at, forward and with backward."""
     subjects = _subjects()
     kind = subjects.dtype_named(dtype)
     sizes = subjects.random_sizes(count, seed)
-    rows = [subjects.mlp(size, kind, activation) for size in sizes]
-    _measure(rows, kind, **options)
+    rows = [
+        subjects.mlp(size, kind, activation, trains=trains)
+        for trains in ((False, True) if training else (False,))
+        for size in sizes
+    ]
+    _measure(rows, kind, tuned_every=tuned_every, **options)
 
 
 @command.command()
@@ -148,6 +157,7 @@ def _measure(
     output: Path | None,
     plot: Path | None,
     as_json: bool,
+    tuned_every: int = 1,
 ) -> None:
     from foretrace.base import files
     from foretrace.kernels.bench import contenders
@@ -165,7 +175,9 @@ def _measure(
             files.write_text(output, results.text())
 
     chosen = names or contenders.NAMES
-    _show(run(rows, chosen, repeats, autotune_seconds, dtype, say, keep), plot, as_json)
+    untuned = tuple(name for name in chosen if name not in contenders.TUNED)
+    measured = [(row, untuned if at % tuned_every else chosen) for at, row in enumerate(rows)]
+    _show(run(measured, repeats, autotune_seconds, dtype, say, keep), plot, as_json)
 
 
 def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:

@@ -51,22 +51,35 @@ class GatedNodes(NamedTuple):
     computed_by: tuple[Node, ...]
 
 
+class SeenMlp(NamedTuple):
+    """A gated MLP that the pass saw: its activation, its weight's shape, and what was done."""
+
+    activation: str
+    gate: tuple[int, ...]
+    replaced: bool
+
+
 Pays = Callable[[GatedNodes], bool]
 
 
 class GatedPass(CustomGraphPass):
-    """Replaces every gated MLP that `pays`; `found` are those that it saw, and what it did."""
+    """Replaces every gated MLP that `pays`; `seen` are those that it saw, and what it did.
+
+    Inductor copies its settings, and this pass with them: it holds no nodes.
+    """
 
     def __init__(self, pays: Pays) -> None:
         self.pays = pays
-        self.found: list[tuple[GatedNodes, bool]] = []
+        self.seen: list[SeenMlp] = []
 
     def __call__(self, graph: Graph) -> None:
         """Replace what there is in a graph."""
         for node in [*graph.nodes]:
             if (found := gated_at(node)) is not None:
                 paid = self.pays(found)
-                self.found.append((found, paid))
+                gate = _value(found.gate)
+                shape = () if gate is None else tuple(map(int, gate.shape))
+                self.seen.append(SeenMlp(found.activation, shape, paid))
                 if paid:
                     _replace(graph, found)
 

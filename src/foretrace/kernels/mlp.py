@@ -28,7 +28,8 @@ if HAVE_TRITON:
 # Where rows are not on the 16-byte grid: to what they are padded, and from how many rows on. A copy
 # of the weights takes as long as the matmuls of about 300 rows (H200, 1001 to 4100 wide).
 UNIT, LEAST_PADDED = 64, 256
-# In training five copies cost the host more than fewer multiplications save the GPU (H200).
+# In training five copies cost the host more than fewer multiplications save the GPU (H200), but for
+# a CUDA graph, which costs the host nothing.
 LEAST_TRAINED = 2 << 30
 
 
@@ -96,20 +97,24 @@ def _unknown(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation
     tensors = x, w_gate, w_up, w_down
     if not (x.is_cuda or INTERPRETED) or torch.is_autocast_enabled("cuda") or traced(*tensors):
         return _dispatched(x, w_gate, w_up, w_down, activation)
-    if (x.dim() != 2 or x.stride(1) != 1) and 0 not in x.shape:
+    as_is = 0 in x.shape or (x.stride(1) == 1 if x.dim() == 2 else x.is_contiguous())
+    if not as_is:
         return gated_mlp(_rows(x), w_gate, w_up, w_down, activation).reshape(x.shape)
     device = x.get_device()
     if device >= 0 and torch._C._cuda_getDevice() != device:
         with torch.cuda.device(device):
             return gated_mlp(x, w_gate, w_up, w_down, activation)
-    call = _call(x, w_gate, w_up, w_down, activation)
+    rows = x if x.dim() == 2 or 0 in x.shape else x.view(-1, x.shape[-1])
+    call = _call(rows, w_gate, w_up, w_down, activation)
     if call is None:
         return mlp_reference(x, w_gate, w_up, w_down, activation_named(activation))
+    if rows is not x:
+        call = _shaped(call, x.shape)
     run = partial(_differentiable, call) if _saves(*tensors) else call.forward
     if device >= 0 and _Guards is not None and not _capturing(x):
         shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
         guard = _Guards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
-        case = CallCase.of(x, w_gate, w_up, w_down, activation)
+        case = CallCase.of(rows, w_gate, w_up, w_down, activation)
         if len(_known) >= _MOST:
             _known.clear()
         before = _known.setdefault((x.shape, activation), [])
@@ -124,9 +129,12 @@ def _saves(*tensors: Tensor) -> bool:
 
 
 def _call(
-    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, may_pad: bool = True
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, direct: bool = True
 ) -> Call | None:
-    """How to compute this, `x` as rows; None where plain torch runs."""
+    """How to compute this, `x` as rows; None where plain torch runs.
+
+    An operator (not `direct`) keeps the same tensors for backward whatever the route.
+    """
     reason = why_not(x.device, x.dtype)
     if reason is not None:
         note_once(reason)
@@ -135,14 +143,20 @@ def _call(
     if 0 in x.shape or 0 in w_gate.shape:
         return None
     case = CallCase.of(x, w_gate, w_up, w_down, activation_named(activation))
-    return (_chosen.__wrapped__ if _capturing(x) else _chosen)(case, may_pad)
+    return (_chosen.__wrapped__ if _capturing(x) else _chosen)(case, direct)
 
 
 @lru_cache(maxsize=_MOST)
-def _chosen(case: CallCase, may_pad: bool) -> Call:
-    if may_pad and all(case.rows) and pays_to_pad(case.size) and case.dtype != torch.float32:
+def _chosen(case: CallCase, direct: bool) -> Call:
+    if direct and all(case.rows) and pays_to_pad(case.size) and case.dtype != torch.float32:
         return _padded(case)
+    return _unpadded(case, direct)
+
+
+def _unpadded(case: CallCase, direct: bool) -> Call:
     routes = _plan(case) if all(case.rows) else ALL_LIBRARY
+    if direct and steps.stays_apart(case, routes):
+        return Call(steps.forward(case, routes), *steps.apart(case))
     compute = steps.forward_saving(case, routes)
 
     def saving(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -177,6 +191,22 @@ def _dispatched(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activat
     return _mlp_op(x, w_gate, w_up, w_down, activation, save)[0]
 
 
+def _shaped(call: Call, shape: torch.Size) -> Call:
+    """A call of rows for an `x` of another shape: autograd sees no view."""
+    rows = -1, shape[-1]
+
+    def saving(x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        y, *saved = call.saving(x.view(rows), *weights)
+        return y.view(shape), *saved
+
+    def backward(dy: Tensor, *saved: Any) -> steps.Gradients:
+        dx, d_gate_up, d_down = call.backward(dy.view(rows), *saved)
+        return None if dx is None else dx.view(shape), d_gate_up, d_down
+
+    forward = lambda x, *weights: call.forward(x.view(rows), *weights).view(shape)  # noqa: E731
+    return Call(forward, saving, backward)
+
+
 def pays_to_pad(size: Size) -> bool:
     """Whether to copy everything into rows that tensor cores take."""
     return size[0] >= LEAST_PADDED and alignment(size) < 8
@@ -189,7 +219,7 @@ def _padded(case: CallCase) -> Call:
     same = wide == d and case.aligned and not case.rows[0] & 7
     rows = case.rows[0] if same else wide, wide, wide, deep
     inner = case._replace(size=(m, wide, deep), rows=rows, aligned=True, order=2)
-    call = _chosen.__wrapped__(inner, False)
+    call = _unpadded(inner, direct=False)
 
     def copy(shape: tuple[int, int], step: int, out: tuple[int, int]) -> Callable[..., Tensor]:
         empty = steps.new(case, out[1], out[0])
@@ -223,9 +253,15 @@ def _padded(case: CallCase) -> Call:
         return None if dx is None else dx[:, :d], d_gate_up, d_down
 
     forward = lambda *tensors: call.forward(*longer(*tensors))[:, :d]  # noqa: E731
-    if m * d * h < LEAST_TRAINED:
-        return _chosen.__wrapped__(case, False)._replace(forward=forward)
-    return Call(forward, saving, backward)
+    if m * d * h >= LEAST_TRAINED or _captures(case):
+        return Call(forward, saving, backward)
+    # A graph that is captured later pays no host time, and loads no kernel.
+    copy((1, 1), 1, (1, 8))(steps.new(case, 1, 1)())
+    return _unpadded(case, direct=True)._replace(forward=forward)
+
+
+def _captures(case: CallCase) -> bool:
+    return bool(case.device >= 0 and torch._C._cuda_isCurrentStreamCapturing())
 
 
 def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
@@ -242,7 +278,7 @@ def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
 
 
 def _plan(case: CallCase) -> Plan:
-    if case.device >= 0 and torch._C._cuda_isCurrentStreamCapturing():
+    if _captures(case):
         return plan_loaded(case.device, case.dtype, case.size, case.activation)
     return plan(case.device, case.dtype, case.size, False, case.order == 2)
 
@@ -290,7 +326,9 @@ def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
     dx, d_gate_up, d_down = call.backward(_regular(dy), *saved, wanted)
     if d_gate_up is None:
         return dx, None, None, d_down, None
-    d_gate, d_up = d_gate_up.chunk(2) if d_gate_up.dim() == 2 else d_gate_up.unbind()
+    if isinstance(d_gate_up, Tensor):
+        d_gate_up = d_gate_up.chunk(2) if d_gate_up.dim() == 2 else d_gate_up.unbind()
+    d_gate, d_up = d_gate_up
     return dx, d_gate, d_up, d_down, None
 
 

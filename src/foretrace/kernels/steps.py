@@ -21,7 +21,12 @@ from foretrace.kernels.routes import Plan, Route, card_name, many, rows_for
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
-    from foretrace.kernels.device.apply import gated_apart, packed_backward, packed_forward
+    from foretrace.kernels.device.apply import (
+        gated_apart,
+        gradients_apart,
+        packed_backward,
+        packed_forward,
+    )
     from foretrace.kernels.device.products import (
         gate_up,
         gate_up_tma,
@@ -42,12 +47,15 @@ if HAVE_GLUON:
 
 # The library's usual tile.
 TILE = 128
+# Of a result: below this the library splits the depth of a matmul.
+FEW_TILES = MULTIPROCESSORS
 # Allocates as compiled graphs do, at half the host time of `torch.empty`, on the current device.
 _EMPTY = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
 
 Pair = tuple[Tensor, Tensor | None]
 Triple = tuple[Tensor, Tensor, Tensor | None]
-Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+# Of x, of gate and up (None, in one tensor or in two), and of down.
+Gradients = tuple[Tensor | None, Any, Tensor | None]
 
 
 def forward(case: CallCase, plan: Plan) -> Callable[..., Tensor]:
@@ -93,6 +101,45 @@ def backward(case: CallCase, plan: Plan) -> Callable[..., Gradients]:
         return input_gradient(case, grads, gate, up) if want_x else None, d_gate_up, d_down
 
     return compute
+
+
+def stays_apart(case: CallCase, plan: Plan) -> bool:
+    """Whether gate and up are two tensors all through a training step.
+
+    So they are where the library computes everything and the weights are no neighbours: a common
+    tensor would cost the host a dozen views and matmuls into parts of it.
+    """
+    fused = plan.gate_up_saving.tile or plan.gradient.tile or plan.whole_saving.tile
+    return HAVE_TRITON and case.order != 2 and fused is None
+
+
+def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Gradients]]:
+    """Forward, which returns the result and all that backward takes, and backward: see `Call`."""
+    new_hidden = new(case, case.size[2])
+    activate, differentiate = gated_apart(case), gradients_apart(case)
+
+    def saving(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, ...]:
+        left, right, middle = F.linear(x, gate), F.linear(x, up), new_hidden()
+        activate(left, right, middle)
+        return F.linear(middle, down), x, gate, up, down, middle, left, right
+
+    def backward(
+        dy: Tensor, x: Tensor, gate: Tensor, up: Tensor, down: Tensor, middle: Tensor, left: Tensor,
+        right: Tensor, wanted: tuple[bool, bool, bool],
+    ) -> Gradients:  # fmt: skip
+        want_x, want_gate_up, want_down = wanted
+        d_down = torch.mm(dy.t(), middle) if want_down else None
+        if not (want_x or want_gate_up):
+            return None, None, d_down
+        d_left, d_right = torch.mm(dy, down), new_hidden()
+        differentiate(d_left, left, right, d_left, d_right)
+        d_gate_up = None
+        if want_gate_up:
+            d_gate_up = torch.mm(d_left.t(), x), torch.mm(d_right.t(), x)
+        dx = sum_of_matmuls(d_left, gate, d_right, up) if want_x else None
+        return dx, d_gate_up, d_down
+
+    return saving, backward
 
 
 def saved_as(case: CallCase) -> str:
@@ -266,12 +313,22 @@ def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
 
 
 def input_gradient(case: CallCase, grads: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    """`dgate Wg + dup Wu`, without a separate addition either way."""
+    """`dgate Wg + dup Wu`."""
     packed = stacked(gate, up) if case.order == 2 else None
     if packed is not None:
         return torch.mm(grads, packed)
     left, right = grads.chunk(2, 1)
-    return torch.mm(left, gate).addmm_(right, up)
+    return sum_of_matmuls(left, gate, right, up)
+
+
+def sum_of_matmuls(left: Tensor, gate: Tensor, right: Tensor, up: Tensor) -> Tensor:
+    """`left gate + right up`: added by the second matmul, where the result has many tiles.
+
+    The library splits the depth of a matmul with few tiles; one that adds, it does not split.
+    """
+    few = -(-left.shape[0] // TILE) * -(-gate.shape[1] // TILE) < FEW_TILES
+    first = torch.mm(left, gate)
+    return first.add_(torch.mm(right, up)) if few else first.addmm_(right, up)
 
 
 def stacked(gate: Tensor, up: Tensor) -> Tensor | None:

@@ -127,6 +127,13 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
     pad(gate.get_device(), dtype, (8, 63), 63, (8, 64))(gate.detach(), torch.empty_like(gate))
 
 
+def load(plan: Iterable[Route], dtype: torch.dtype, activation: str) -> None:
+    """Load the kernels of one plan, so that a CUDA graph may take them."""
+    for part, route in zip(PARTS, plan, strict=False):
+        if route.tile is not None:
+            _compile_one(part, route, dtype, activation)
+
+
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
     """Every route of every part at one size, the plain one first.
 

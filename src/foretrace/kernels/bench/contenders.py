@@ -9,8 +9,9 @@ Quack's gated MLP runs tuned, on gate and up weights interleaved beforehand, as 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 
 import torch
@@ -31,6 +32,12 @@ AUTOTUNED = ("autotuned", "autotuned_tma")
 NAMES = ("eager", "compiled", *AUTOTUNED, "liger", "quack", "ours")
 TUNED = (*AUTOTUNED, "quack")  # what tries several kernels at a new size
 _PACKAGES = {"liger": "liger_kernel", "quack": "quack"}
+# What a first call would import: seconds of every process, where it is not imported before.
+_MODULES = {
+    "compiled": "torch._inductor.compile_fx",
+    "liger": "liger_kernel.ops",
+    "quack": "quack.mlp",
+}
 # Activations of the peers, under their own names.
 _PEERS = {
     "liger": {"gelu_tanh": "geglu", "silu": "swiglu"},
@@ -70,6 +77,14 @@ def call_for(name: str, subject: BenchSubject, inputs: Tensors) -> Call:
         return (y, *torch.autograd.grad(y, leaves, inputs[-1]))
 
     return training if subject.trains else forward
+
+
+def import_for(names: Iterable[str]) -> None:
+    """Import what these contenders need, where it is installed."""
+    for name in names:
+        package = _PACKAGES.get(name)
+        if name in _MODULES and (package is None or importlib.util.find_spec(package)):
+            importlib.import_module(_MODULES[name])
 
 
 def why_left_out(name: str, subject: BenchSubject) -> str | None:

@@ -1,13 +1,19 @@
-"""Runs a benchmark: checks every contender of a row against float64, then times all in turns."""
+"""Runs a benchmark: checks every contender of a row against float64, then times all in turns.
+
+Each row runs in a process of its own, as a user's program does: what was warm, compiled or cached
+for one size helps no other. Processes are forked after the imports and before CUDA starts.
+"""
 
 from __future__ import annotations
 
-import gc
+import multiprocessing
+import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import TypeVar
 
 import msgspec
 import torch
@@ -16,45 +22,45 @@ from foretrace.base.errors import MissingError
 from foretrace.kernels.bench import contenders
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels.routes import plan
-from foretrace.kernels.tune import warm
+from foretrace.kernels.tune import load, warm
 from foretrace.record.experiments.timing import call_times, captured, device_times
 from foretrace.record.profiling.run_record import version_of
 from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
-
-@dataclass(slots=True)
-class _AutotuneBudget:
-    left_s: float
+Result = TypeVar("Result")
+# Rows of calls, and how long each takes at least: the host's speed varies from row to row.
+ROUNDS, AT_LEAST_S = 21, 0.003
 
 
 def run(
-    subjects: Iterable[BenchSubject],
-    names: tuple[str, ...],
+    rows: Sequence[tuple[BenchSubject, Sequence[str]]],
     repeats: int,
     autotune_s: float,
     dtype: torch.dtype,
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
 ) -> BenchDocument:
-    """Measure `subjects`; `keep` gets the results after each row; `autotune_s` limits tuning."""
+    """Measure each subject with its contenders; `autotune_s` limits how long peers are tuned.
+
+    `keep` gets the results after each row.
+    """
+    # Asks the driver's library, which starts no CUDA: no fork survives that.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     if not torch.cuda.is_available():
         needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(f"a benchmark needs {needs}")
-    torch.manual_seed(0)
-    subjects = list(subjects)
-    start = time.perf_counter()
-    for activation in sorted({subject.activation for subject in subjects}):
-        warm(dtype, activation)
-    torch.cuda.synchronize()
-    warm_up_s = time.perf_counter() - start
+    contenders.import_for({name for _, names in rows for name in names})
+    activations = sorted({subject.activation for subject, _ in rows})
+    warm_up_s = in_new_process(lambda: _warmed(dtype, activations))
     say(f"own kernels ready after {warm_up_s:.1f} s")
-    copy, matmul = ceilings()
+    facts, copy, matmul = in_new_process(lambda: (environment(), *ceilings()))
     say(f"ceilings: copy {copy:.2f} TB/s, matmul {matmul:.0f} TFLOP/s")
     command = shlex.join(["foretrace", *sys.argv[1:]])
-    results = BenchDocument(SCHEMA, command, environment(), copy, matmul, warm_up_s, ())
-    budget = _AutotuneBudget(autotune_s)
-    for subject in subjects:
-        row = measure(subject, names, repeats, dtype, budget)
+    results = BenchDocument(SCHEMA, command, facts, copy, matmul, warm_up_s, ())
+    for subject, names in rows:
+        row = in_new_process(lambda: measure(subject, names, repeats, dtype, autotune_s))  # noqa: B023
+        tuned = [at for name, at in row.timings.items() if name in contenders.TUNED]
+        autotune_s -= sum(at.first_call_ms for at in tuned) / 1e3
         results = msgspec.structs.replace(results, rows=(*results.rows, row))
         gains = (f"{by} {row.gain(by) or float('nan'):.3f}" for by in ("device", "call"))
         say(f"{row.subject} {row.size}: gain over the best peer: {', '.join(gains)}")
@@ -62,20 +68,54 @@ def run(
     return results
 
 
+def in_new_process(work: Callable[[], Result]) -> Result:
+    """What `work` returns in a process that begins with all that is imported here."""
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(work, sending))
+    process.start()
+    sending.close()
+    try:
+        done, answer = receiving.recv()
+    except EOFError:
+        process.join()
+        raise MissingError(f"a measuring process ended with code {process.exitcode}") from None
+    process.join()
+    if not done:
+        raise answer
+    result: Result = answer
+    return result
+
+
+def _answer(work: Callable[[], object], sending: Connection) -> None:
+    try:
+        sending.send((True, work()))
+    except Exception as problem:  # noqa: BLE001 - raised again where the work was asked for
+        sending.send((False, RuntimeError(f"{type(problem).__name__}: {problem}")))
+
+
+def _warmed(dtype: torch.dtype, activations: Sequence[str]) -> float:
+    """Seconds until every kernel of ours is compiled, on disk, and loaded."""
+    start = time.perf_counter()
+    for activation in activations:
+        warm(dtype, activation)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
 def measure(
-    subject: BenchSubject,
-    names: tuple[str, ...],
-    repeats: int,
-    dtype: torch.dtype,
-    budget: _AutotuneBudget,
+    subject: BenchSubject, names: Sequence[str], repeats: int, dtype: torch.dtype, autotune_s: float
 ) -> BenchRow:
     """One row: first calls and errors one contender at a time, then the times of all, in turns."""
-    torch._dynamo.reset()
+    torch.manual_seed(0)
+    size = (subject.m, subject.d, subject.h)
+    routes = plan(torch.cuda.current_device(), dtype, size, True) if subject.d else ()
+    load(routes, dtype, subject.activation)
     inputs = subject.inputs()
     truth = subject.truth(inputs)
     calls, first_ms, errors, left_out = {}, {}, {}, {}
     for name in names:
-        reason = _reason_to_leave_out(name, subject, budget)
+        reason = _reason_to_leave_out(name, subject, autotune_s)
         if reason is not None:
             left_out[name] = reason
             continue
@@ -89,28 +129,23 @@ def measure(
             calls[name] = call
         except torch.cuda.OutOfMemoryError:
             left_out[name] = "out of memory"
-        if name in contenders.TUNED:
-            budget.left_s -= time.perf_counter() - start
     # A result holds its graph, and with it the stream of the first call: no capture could use it.
     del truth, got
-    whole = call_times(calls)
+    if "torch._inductor.async_compile" in sys.modules:  # its processes compete for the host
+        sys.modules["torch._inductor.async_compile"].shutdown_compile_workers()
+    whole = call_times(calls, ROUNDS, AT_LEAST_S)
     device = device_times(captured(calls), repeats)
     timings = {
         name: ContenderTimes(*device[name], *whole[name], errors[name], first_ms[name])
         for name in calls
     }
-    del inputs, calls
-    gc.collect()
-    torch.cuda.empty_cache()
-    size = (subject.m, subject.d, subject.h)
-    routes = plan(torch.cuda.current_device(), dtype, size, True) if subject.d else ()
     route = "; ".join(part.text() for part in routes)
     moved, named = subject.elements * dtype.itemsize, str(dtype).removeprefix("torch.")
     return BenchRow(subject.name, *size, named, subject.flops, moved, route, timings, left_out)
 
 
-def _reason_to_leave_out(name: str, subject: BenchSubject, budget: _AutotuneBudget) -> str | None:
-    if name in contenders.TUNED and budget.left_s <= 0:
+def _reason_to_leave_out(name: str, subject: BenchSubject, autotune_s: float) -> str | None:
+    if name in contenders.TUNED and autotune_s <= 0:
         return "the time for autotuning was used up"
     return contenders.why_left_out(name, subject)
 

@@ -50,9 +50,18 @@ def gated_backward(
 
 def gated_apart(case: CallCase) -> Launch:
     """`gated_forward` over contiguous gate, up and out of a case, (m, h)."""
+    return _apart(forward_flat_kernel, case)
+
+
+def gradients_apart(case: CallCase) -> Launch:
+    """`gated_backward` over contiguous tensors of a case, (m, h); grad may be overwritten."""
+    return _apart(backward_flat_kernel, case)
+
+
+def _apart(kernel: Any, case: CallCase) -> Launch:
     count = case.size[0] * case.size[2]
     vec = 1 if count & 7 else 8
-    variant = _flat(forward_flat_kernel, case.dtype, case.activation, vec)
+    variant = _flat(kernel, case.dtype, case.activation, vec)
     return variant.bound(-(-count // _BLOCK), case.device, (count // vec,))
 
 
