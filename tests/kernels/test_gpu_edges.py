@@ -6,8 +6,9 @@ import pytest
 import torch
 from exactness import assert_as_good_as_torch
 
-from foretrace.kernels import gated_mlp, mlp_reference
+from foretrace.kernels import gated_mlp, mlp_reference, routes
 from foretrace.kernels import mlp as mlp_module
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, Plan
 from foretrace.kernels.tune import CANDIDATES
 
@@ -73,12 +74,12 @@ def test_rows_off_the_grid_are_padded(
     size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     m, d, h = size
-    assert mlp_module.pays_to_pad(size)
     monkeypatch.setattr(mlp_module, "LEAST_TRAINED", 1)
     mlp_module.forget()
     new = {"device": "cuda", "dtype": torch.bfloat16}
     both = torch.randn(2 * h, d, **new) / d**0.5
     tensors = [torch.randn(m, d, **new), both[:h], both[h:], torch.randn(d, h, **new) / h**0.5]
+    assert mlp_module.pays_to_pad(CallCase.of(*tensors, "gelu_tanh"))
     dy = torch.randn(m, d, **new)
     right = _gradients(mlp_reference, [t.double() for t in tensors], dy.double(), "gelu_tanh")
     theirs = _gradients(mlp_reference, tensors, dy, "gelu_tanh")
@@ -127,3 +128,20 @@ def test_one_launch_after_another_finds_its_counters_zero(monkeypatch: pytest.Mo
         graph.replay()
         torch.cuda.synchronize()
         assert all(map(torch.equal, captured, right))
+
+
+def test_a_graph_takes_the_library_where_a_call_does_not() -> None:
+    """Its pointwise kernels are loaded by the first call, which itself needs none of them."""
+    m, d, h = size = (135, 1096, 3208)
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    tensors = [torch.randn(shape, **new) for shape in ((m, d), (h, d), (h, d), (d, h))]
+    with torch.no_grad():
+        wanted = gated_mlp(*tensors, "silu")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got = gated_mlp(*tensors, "silu")
+    graph.replay()
+    torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-2 * wanted.std().item())
+    if "H200" in torch.cuda.get_device_name():
+        found = routes.plan_loaded(0, torch.bfloat16, size, "silu", stacked=False)
+        assert found == routes.plan(0, torch.bfloat16, size, captured=True)

@@ -264,3 +264,33 @@ def test_factors_are_saved_where_a_table_chooses_specialised_kernels(
         assert saved_as(many) == saved
         assert saved_as(few) == saved_as((4096, 768, 3080)) == "products"
     steps._specialises.cache_clear()
+
+
+# Forward passes on an H200, us: as it is, and over copies in rows that fill cache lines.
+MEASURED_COPIES = {
+    (2449, 816, 3040): (76.4, 81.9),
+    (15036, 1064, 3768): (611.4, 543.9),
+    (1461, 744, 1568): (35.4, 41.4),
+    (3786, 1096, 2000): (92.9, 99.7),
+    (1607, 2584, 4248): (172.7, 215.3),
+    (5016, 7904, 13640): (4432.8, 4787.8),
+    (2987, 880, 2464): (78.8, 82.8),
+}
+
+
+def test_copies_into_longer_rows_are_made_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "card_name", lambda device: "NVIDIA H200")
+    for (m, d, h), (plain, copied) in MEASURED_COPIES.items():
+        longer = m, d + -d % 64, h + -h % 64
+        assert routes.copies_pay(0, (m, d, h), longer) == (copied < plain), (m, d, h)
+    monkeypatch.setattr(routes, "card_name", lambda device: "Some Card")
+    assert not routes.copies_pay(0, (15036, 1064, 3768), (15036, 1088, 3776))
+
+
+def test_a_route_that_is_much_in_doubt_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "card_name", lambda device: "NVIDIA H200")
+    size = (78, 1256, 4945)
+    assert routes.plan(0, torch.bfloat16, size, stacked=False).down == LIBRARY
+    monkeypatch.setattr(routes, "MOST_DOUBT", 1.0)
+    routes.plan.cache_clear()
+    assert routes.plan(0, torch.bfloat16, size, stacked=False).down != LIBRARY

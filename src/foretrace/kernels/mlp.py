@@ -19,7 +19,18 @@ from torch.autograd.function import once_differentiable
 from foretrace.kernels import steps
 from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
 from foretrace.kernels.case import GRID, CallCase, Size, order_of
-from foretrace.kernels.routes import ALL_LIBRARY, Plan, alignment, plan, plan_loaded
+from foretrace.kernels.routes import (
+    ALL_LIBRARY,
+    MANY,
+    PARTS,
+    Plan,
+    alignment,
+    copies_pay,
+    note_loaded,
+    plain,
+    plan,
+    plan_loaded,
+)
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED, note_once, traced, why_not
 
 if HAVE_TRITON:
@@ -148,13 +159,15 @@ def _call(
 
 @lru_cache(maxsize=_MOST)
 def _chosen(case: CallCase, direct: bool) -> Call:
-    if direct and all(case.rows) and pays_to_pad(case.size) and case.dtype != torch.float32:
+    if direct and all(case.rows) and pays_to_pad(case):
         return _padded(case)
     return _unpadded(case, direct)
 
 
 def _unpadded(case: CallCase, direct: bool) -> Call:
     routes = _plan(case) if all(case.rows) else ALL_LIBRARY
+    if case.device >= 0 and not _captures(case):
+        _load_for_graphs(case, routes)
     if direct and steps.stays_apart(case, routes):
         return Call(steps.forward(case, routes), *steps.apart(case))
     compute = steps.forward_saving(case, routes)
@@ -207,15 +220,28 @@ def _shaped(call: Call, shape: torch.Size) -> Call:
     return Call(forward, saving, backward)
 
 
-def pays_to_pad(size: Size) -> bool:
-    """Whether to copy everything into rows that tensor cores take."""
-    return size[0] >= LEAST_PADDED and alignment(size) < 8
+def pays_to_pad(case: CallCase) -> bool:
+    """Whether to copy everything into rows that fill cache lines.
+
+    Tensor cores take no rows off the 16-byte grid. Others they take, but our kernels are slow
+    where rows do not fill lines: there many rows pay for the copies.
+    """
+    unit = alignment(case.size)
+    if case.dtype == torch.float32 or unit == UNIT or case.size[0] < LEAST_PADDED:
+        return False
+    return unit < 8 or (case.size[0] >= MANY and copies_pay(case.device, case.size, longer(case)))
+
+
+def longer(case: CallCase) -> Size:
+    """The size with rows that fill cache lines."""
+    m, d, h = case.size
+    return m, d + -d % UNIT, h + -h % UNIT
 
 
 def _padded(case: CallCase) -> Call:
     """Zeros beyond the end of rows and columns add nothing, and every activation keeps them."""
     m, d, h = case.size
-    wide, deep = d + -d % UNIT, h + -h % UNIT
+    _, wide, deep = longer(case)
     same = wide == d and case.aligned and not case.rows[0] & 7
     rows = case.rows[0] if same else wide, wide, wide, deep
     inner = case._replace(size=(m, wide, deep), rows=rows, aligned=True, order=2)
@@ -237,12 +263,12 @@ def _padded(case: CallCase) -> Call:
     of_gate, of_up = (copy((h, d), row, (deep, wide)) for row in (gate_row, up_row))
     of_down, new_both = copy((d, h), down_row, (wide, deep)), steps.new(case, wide, 2 * deep)
 
-    def longer(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, ...]:
+    def copied(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, ...]:
         upper, lower = new_both().chunk(2)
         return x if same else of_x(x), of_gate(gate, upper), of_up(up, lower), of_down(down)
 
     def saving(*tensors: Tensor) -> tuple[Tensor, ...]:
-        y, *saved = call.saving(*longer(*tensors))
+        y, *saved = call.saving(*copied(*tensors))
         return y[:, :d], *saved
 
     def backward(dy: Tensor, *saved: Any) -> steps.Gradients:
@@ -252,7 +278,7 @@ def _padded(case: CallCase) -> Call:
         d_down = None if d_down is None else d_down[:d, :h]
         return None if dx is None else dx[:, :d], d_gate_up, d_down
 
-    forward = lambda *tensors: call.forward(*longer(*tensors))[:, :d]  # noqa: E731
+    forward = lambda *tensors: call.forward(*copied(*tensors))[:, :d]  # noqa: E731
     if m * d * h >= LEAST_TRAINED or _captures(case):
         return Call(forward, saving, backward)
     # A graph that is captured later pays no host time, and loads no kernel.
@@ -279,8 +305,20 @@ def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
 
 def _plan(case: CallCase) -> Plan:
     if _captures(case):
-        return plan_loaded(case.device, case.dtype, case.size, case.activation)
+        stacked = case.order == 2
+        return plan_loaded(case.device, case.dtype, case.size, case.activation, stacked)
     return plan(case.device, case.dtype, case.size, False, case.order == 2)
+
+
+def _load_for_graphs(case: CallCase, usual: Plan) -> None:
+    """Load what the library needs besides, where a graph takes it and a call does not."""
+    best = plan(case.device, case.dtype, case.size, True)
+    both = zip(PARTS, best, usual, strict=True)
+    parts = [part for part, one, other in both if one.tile is None and other.tile is not None]
+    if parts:
+        steps.load_pointwise(case)
+    for part in parts:
+        note_loaded(part, plain(part), case.dtype, case.activation, alignment(case.size))
 
 
 def _rows(x: Tensor) -> Tensor:

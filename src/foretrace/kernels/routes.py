@@ -49,8 +49,16 @@ GAIN = 1.01
 # a call before its first launch, the rest of a training step, a matmul of the library, a launch.
 BEFORE_US, STEP_US, MATMUL_US = 6.0, 200.0, 17.0
 LAUNCH_US = {"pointwise": 10.0, "pointer": 10.0, "narrow": 11.0, "pingpong": 17.0, "tma": 25.0}
+# An estimate that may be this far off is no reason to leave the library: at 78x1256x4945 one that
+# doubted itself by a third made calls 7% slower.
+MOST_DOUBT = 0.25
 # Rows from which the specialised kernels compute gate and up, where rows fill cache lines.
 MANY = 1024
+# Copies into longer rows: bytes read and written per us, and us for each of the four launches.
+COPY_BYTES_PER_US, COPY_US, COPIES = 3.0e6, 2.0, 4
+# How much faster a pass must be with copies than without, by the estimates: at ten sizes on an H200
+# their ratio was 0.84 to 1.13 of the measured one.
+GAIN_OF_COPIES = 1.03
 
 
 class Route(NamedTuple):
@@ -181,9 +189,10 @@ def _least_call(
     The GPU takes `device_us` besides, the host `host_us`.
     """
     parts = tuple(part for part in parts if known[part])
+    sure = {part: [one for one in known[part] if one.device.doubt <= MOST_DOUBT] for part in parts}
     best = usual = tuple(chosen[part] for part in parts)
     least = float("inf")
-    for found in product(*(known[part] for part in parts)):
+    for found in product(*(sure[part] or [chosen[part]] for part in parts)):
         high = low = device_us
         for new, old in zip(found, usual, strict=True):
             high += new.device.us if new is old else new.device.high
@@ -204,9 +213,11 @@ def note_loaded(part: str, route: Route, dtype: torch.dtype, activation: str, un
     _loaded.add((part, route, dtype, activation, unit))
 
 
-def plan_loaded(device: int, dtype: torch.dtype, size: Size, activation: str) -> Plan:
+def plan_loaded(
+    device: int, dtype: torch.dtype, size: Size, activation: str, stacked: bool = True
+) -> Plan:
     """The routes for a capture: those that are best in a graph, where their kernels are loaded."""
-    usual, best = plan(device, dtype, size), plan(device, dtype, size, True)
+    usual, best = plan(device, dtype, size, False, stacked), plan(device, dtype, size, True)
     unit = alignment(size)
     return Plan(
         *(
@@ -214,6 +225,25 @@ def plan_loaded(device: int, dtype: torch.dtype, size: Size, activation: str) ->
             for part, route, other in zip(PARTS, best, usual, strict=True)
         )
     )
+
+
+def copies_pay(device: int, size: Size, longer: Size) -> bool:
+    """Whether a forward pass is faster over copies of everything in longer rows."""
+    known = by_route(card_name(device))
+    now, then = _pass_us(known, size), _pass_us(known, longer)
+    m, d, h = size
+    copies = 4 * (m * d + 3 * d * h) / COPY_BYTES_PER_US + COPIES * COPY_US
+    return now > 0 and then > 0 and (then + copies) * GAIN_OF_COPIES <= now
+
+
+def _pass_us(measured: Measurements, size: Size) -> float:
+    """Microseconds of a forward pass on the GPU; 0 where nothing is known."""
+    parts = "gate_up", "down", "whole"
+    first, last, whole = (choose(estimates(measured, part, size), part) for part in parts)
+    if not (first.device.us and last.device.us):
+        return 0.0
+    us = first.device.us + last.device.us
+    return us if whole.route.tile is None else us * whole.device.us
 
 
 def choose(known: Iterable[RouteEstimate], part: str) -> RouteEstimate:
