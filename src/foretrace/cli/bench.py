@@ -1,8 +1,8 @@
 """Record and measure: Time gated-MLP kernels against eager, compiled, Liger and Quack.
 
 Every size runs in a new process, all contenders in turns: eager, `torch.compile`, its autotuned
-modes (CUDA graphs; persistent TMA matmuls), Liger, Quack, and ours. Results are checked against float64 before
-they are timed. L2 is emptied before each call, and medians come with quartiles.
+modes (CUDA graphs; persistent TMA matmuls), Liger, Quack, and ours. Results are checked against
+float64 before they are timed. L2 is emptied before each call, and medians come with quartiles.
 Two times are measured: how long the GPU works on the replay of a CUDA graph (`device us`), and one
 call in a row of calls, host and device together (`call us`).
 """
