@@ -4,6 +4,7 @@ there is no card.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,11 @@ pytest.importorskip("triton")
 
 from click.testing import CliRunner
 
+from foretrace.base.errors import MissingError
 from foretrace.cli import main
 from foretrace.cli.bench import command
 from foretrace.kernels.bench import contenders, subjects
-from foretrace.kernels.bench.run import error
+from foretrace.kernels.bench.run import error, in_new_process
 from foretrace.record.experiments.timing import Quartiles
 from foretrace.schema.documents.bench import (
     BenchDocument,
@@ -83,6 +85,14 @@ def test_the_worst_result_counts_and_nan_never_passes() -> None:
     right = torch.ones(4).double()
     assert error((right, right * 2), (right, right)) == 1.0
     assert error((right * float("nan"),), (right,)) == float("inf")
+
+
+def test_a_row_runs_in_a_process_of_its_own() -> None:
+    assert in_new_process(os.getpid) != os.getpid()
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        in_new_process(lambda: 1 // 0)
+    with pytest.raises(MissingError, match="ended with code 3"):
+        in_new_process(lambda: os._exit(3))
 
 
 def test_subjects_compute_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def in_new_process(work: Callable[[], Result]) -> Result:
 def _answer(work: Callable[[], object], sending: Connection) -> None:
     try:
         sending.send((True, work()))
-    except Exception as problem:  # noqa: BLE001 - raised again where the work was asked for
+    except Exception as problem:  # noqa: BLE001 - raised again in the first process
         sending.send((False, RuntimeError(f"{type(problem).__name__}: {problem}")))
 
 
