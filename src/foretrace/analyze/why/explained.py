@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from foretrace.analyze.why.gated import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
 from foretrace.base.errors import UsageError
@@ -396,6 +397,7 @@ def explained(
         guards=list(tallies(run.compilations)),
         rerecordings=list(run.rerecordings),
         strides=[row for each in run.compilations for row in strided_views(each)],
+        gated_mlps=[row for each in run.compilations for row in gated_mlps(each, ran)],
     )
     if trace is not None:
         found.device, found.steps = trace.about.device, len(trace.spans.steps)

@@ -244,6 +244,22 @@ class StrideEntry(Struct, frozen=True):
     rank: int | None = None
 
 
+class GatedMlp(Struct, frozen=True):
+    """A gated MLP of a forward pass that several kernels compute: see `foretrace.kernels.swap`.
+
+    `size` is rows, model width and hidden width; None where one is dynamic. `time_ns` is the GPU
+    time of all runs of its kernels.
+    """
+
+    region: str
+    activation: str
+    size: tuple[int, int, int] | None
+    kernels: list[str]
+    time_ns: int | None
+    source: SourceLine | None
+    rank: int | None = None
+
+
 class Why(Struct):
     """What torch.compile did, and why.
 
@@ -275,6 +291,7 @@ class Why(Struct):
     reasons: list[ReasonRow] = []
     guards: list[GuardTally] = []
     rerecordings: list[Rerecording] = []
+    gated_mlps: list[GatedMlp] = []
 
 
 DOCUMENT = Why

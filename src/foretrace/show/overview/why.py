@@ -23,6 +23,7 @@ LEAST_TFLOPS, LEAST_GBPS = 0.05, 5  # a lower rate is that of hardly any work
 NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
 BOUNDS = {"at_most": "<= ", "at_least": ">= "}
 GEMMS = frozenset(["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm"])
+NAMES = {"cublas": "cuBLAS", "cublasLt": "cuBLAS", "cudnn": "cuDNN", "cutlass": "CUTLASS"}
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
 
 
@@ -42,6 +43,8 @@ def lines(why: Why) -> list[Line]:
     found += [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
     if why.not_fused:
         found.append(Line("NOT FUSED", _not_fused(why)))
+    if why.gated_mlps and (why.device or "").startswith("NVIDIA"):
+        found.append(Line("SWAP", _gated(why)))
     found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
     if why.unexplained:
         short = dict.fromkeys(families.decode(name).short for name in why.unexplained)
@@ -86,7 +89,8 @@ def _kernels(why: Why) -> str:
         return "no launch of a compiled graph in the trace: record steps that run compiled code"
     own = [row for row in why.kernels if not row.extern]
     others = [row for row in why.kernels if row.extern]
-    shares = [_launched(why, own, "generated kernels"), _launched(why, others, "libraries")]
+    by_library = _launched(why, others, "libraries", backends(others))
+    shares = [_launched(why, own, "generated kernels"), by_library]
     of_all = ""
     if why.compiled_ns and why.gpu_ns:
         of_all = f"; {percent_text(min(why.compiled_ns / why.gpu_ns, 1))} of GPU time"
@@ -96,10 +100,26 @@ def _kernels(why: Why) -> str:
     return f"{count} {unit(why)}: {', '.join(filter(None, shares))}{of_all}"
 
 
-def _launched(why: Why, rows: Sequence[CompiledKernel], what: str) -> str:
+def _launched(
+    why: Why, rows: Sequence[CompiledKernel], what: str, names: Sequence[str] = ()
+) -> str:
     launches = sum(row.launches or 0 for row in rows)
     spent = per_step(why, sum(row.time_ns or 0 for row in rows))
-    return f"{per_step(why, launches):,.4g} of {what} ({time_text(spent)})" if launches else ""
+    by = ", ".join([time_text(spent), *names])
+    return f"{per_step(why, launches):,.4g} of {what} ({by})" if launches else ""
+
+
+def backends(rows: Sequence[CompiledKernel]) -> list[str]:
+    """Whose kernels ran: `cuBLAS`, or the package that an op of its own belongs to."""
+    found: dict[str, None] = {}
+    for row in rows:
+        owner = row.name.removeprefix("torch.ops.").partition(".")[0]
+        if row.name.startswith("torch.ops.") and owner != "aten":
+            found[owner] = None
+            continue
+        libraries = (families.decode(name).fields.get("lib") for name in row.gpu_names)
+        found.update({NAMES.get(str(each), str(each)): None for each in libraries if each})
+    return [*found]
 
 
 def _not_fused(why: Why) -> str:
@@ -109,6 +129,24 @@ def _not_fused(why: Why) -> str:
     if first.at_most_ns:
         saving = f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
     return f"{pairs} with shared data; largest: {stays_apart(first)}: {first.reason}{saving}"
+
+
+def _gated(why: Why) -> str:
+    """What to try: our kernels take such an MLP where their table says that they are faster."""
+    rows = why.gated_mlps
+    kinds = dict.fromkeys((row.activation, row.size) for row in rows)
+    (activation, size), *others = kinds
+    shape = "" if size is None else f", {size[0]:,} rows, {size[1]:,} to {size[2]:,}"
+    more = f", and {plural(len(others), 'other kind')}" if others else ""
+    count = plural(len(rows), "gated MLP")
+    spent = [row.time_ns for row in rows if row.time_ns]
+    taken = f": {time_text(per_step(why, sum(spent)))} {unit(why)} forward" if spent else ""
+    at = places([row.source for row in rows if row.source])
+    return (
+        f"{count} ({activation}{shape}{more}; {at}){taken}; "
+        "foretrace.kernels.inductor.enable() before compiling replaces those for which its table "
+        "has a faster kernel"
+    )
 
 
 def _skips(why: Why) -> Iterator[str]:
