@@ -341,7 +341,8 @@ class _Mlp(torch.autograd.Function):
         y, *saved = call.saving(x, w_gate, w_up, w_down)
         ctx.save_for_backward(*saved)
         ctx.call = call
-        return y
+        # Autograd refuses to change a view in place that a function of its user returned.
+        return y if y._base is None else y.detach()
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
