@@ -459,3 +459,63 @@ def test_two_halves_of_one_tensor_are_copied_apart() -> None:
     assert said(trace, "fusable_pointwise").state == "clear"
     (cause,) = said(trace, "hidden_copies").evidence["causes"]
     assert (cause["cause"], cause["bytes"]) == ("contiguous", 201_326_592)
+
+
+SGEMM, SCONV = "ampere_sgemm_128x64_tn", "ampere_scudnn_128x64_relu_medium_nn_v1"
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        ([SGEMM] * 2, "2 float32 matmuls per step without tensor cores"),
+        ([SCONV], "1 float32 convolution per step without tensor cores"),
+        ([SGEMM, SCONV], "2 float32 matmuls and convolutions per step without tensor cores"),
+    ],
+)
+def test_a_convolution_is_no_matmul(names: list[str], title: str, tmp_path: Path) -> None:
+    """V100: "161 float32 matmuls" and "355 kernels of matmuls and attention" of a ResNet."""
+    sketch = Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108).step()
+    for name in names:
+        op = "aten::mm" if name == SGEMM else "aten::cudnn_convolution"
+        sketch.op(op, kernel(name, 30)).op("aten::add", kernel(ADD, 5), us=300)
+    trace, convolves = sketched(sketch, tmp_path), ", convolutions" * (SCONV in names)
+    assert said(trace, "float32_matmuls").title == title
+    assert f"of matmuls{convolves} and attention" in said(trace, "compile_triage").detail
+
+
+def test_a_split_convolution_without_an_op_is_one(tmp_path: Path) -> None:
+    """MI210: "50 matmuls split along K", all kernels of MIOpen's weight gradients."""
+    name = "igemm_wrw_gtcx2_nhwc_bf16_bx0_ex1_bt256x128x16_wt32x32x8_ws2x2_wr1x1_ta1x1_gkgs"
+    sketch = Sketch("AMD Instinct MI210", (9, 0), 104).stray(kernel(name, 30))
+    title = said(sketched(sketch, tmp_path), "split_k").title
+    assert title == "1 convolution in the whole recording split along K"
+
+
+def test_two_causes_in_the_same_words_are_one(tmp_path: Path) -> None:
+    """MI210: "473 us before the next operation was launched, 109 us before the next …"."""
+    sketch = Sketch()
+    for pause in (300, 300, 0):
+        sketch.host("cuda_runtime", "cudaStreamIsCapturing", 40).pause(pause)
+        sketch.graph(kernel(GEMM, 20))
+    detail = said(sketched(sketch, tmp_path), "idle_gaps").detail
+    assert detail.count("before the next operation was launched") == 1
+
+
+def test_an_empty_step_does_not_halve_the_time_of_views(tmp_path: Path) -> None:
+    """MI250: "16 op calls per step … took 0 ns of host time": the second step was empty."""
+    sketch = Sketch().step().op("aten::view", us=40).op("aten::add", kernel(ADD, 5))
+    finding = said(sketched(sketch.step().pause(30), tmp_path), "metadata_only")
+    assert finding.evidence == {"calls": {"aten::view": 1}, "host_ns": 40_000}
+
+
+def test_a_recording_that_sets_up_the_gpu_predicts_no_fix(tmp_path: Path) -> None:
+    """MI250: "DO FIRST CUDA graph: 8.98 ms to about 6.69 ms", 6.54 ms of it one first launch."""
+    sketch = Sketch().step()
+    for number in range(12):
+        sketch.op("aten::add", kernel(ADD, 5), us=50)
+        if not number:
+            sketch.host("cuda_runtime", "cudaLaunchKernel", 6500)
+    found = summarize(sketched(sketch, tmp_path))
+    first = "run the step once before the recording: 1 runtime call takes 6.50 ms of 7.10 ms, "
+    assert (found.look.verdict.first, found.look.verdict.then) == (f"{first}with the GPU idle", "")
+    assert not [line for line in found.lines if line.label == "COMPILE"]

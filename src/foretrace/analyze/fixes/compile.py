@@ -30,6 +30,7 @@ from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Pro
 from foretrace.analyze.rules._common import traffic_of
 from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
 from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, chains
+from foretrace.base.units import count_text
 from foretrace.model.arguments import made, operands
 from foretrace.schema import compiled
 
@@ -78,8 +79,8 @@ def _find(step: Step) -> Proposals:
     usual, best, worst = (_change(step, groups, issued, realised) for realised in REALISED)
     yield Proposal(
         "torch.compile(model)",
-        (f"{fused} kernels can fuse into {fewer}; " if fused else "")
-        + f"{launches} launches per step",
+        (f"{count_text(fused)} kernels can fuse into {count_text(fewer)}; " if fused else "")
+        + f"{count_text(launches)} launches per step",
         *(usual, best, worst),
         first=waits_text(step) if waits * PART > launches else "",
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),

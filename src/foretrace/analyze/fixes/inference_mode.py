@@ -49,7 +49,7 @@ def _without_nodes(step: Step) -> Proposals:
     usual, best, worst = (
         GraphChange(removed, max(1 - len(ops) * ns / held, 0.3)) for ns in NODE_NS
     )
-    why = f"{len(ops)} ops per step make autograd nodes, and no backward pass follows"
+    why = f"{plural(len(ops), 'op')} per step make autograd nodes, and no backward pass follows"
     order = "run inference under torch.no_grad() or inference_mode()"
     yield Proposal(order, why, usual, best, worst, events=tuple(ops[:50].tolist()))
 

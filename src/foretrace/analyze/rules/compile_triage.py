@@ -81,10 +81,11 @@ def _check(seen: Seen) -> Found:
     note = "" if recorded or not parts.dispatch_ns else " (includes profiler overhead)"
     small, matmuls = (seen.each(len(rows)) for rows in (parts.small, parts.matmuls))
     where = f" (most in {most})" if (most := listing(seen.costliest_groups(parts.small))) else ""
+    convolved = ", convolutions" if any(case.role == "conv" for case in seen.cases) else ""
     detail = (
         f"{seen.per.capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
         f"{plural(small, 'fusable kernel')} {time_text(parts.small_ns)}"
-        f"{where}; {plural(matmuls, 'kernel')} of matmuls and "
+        f"{where}; {plural(matmuls, 'kernel')} of matmuls{convolved} and "
         f"attention {time_text(parts.matmul_ns)}."
     )
     evidence = {

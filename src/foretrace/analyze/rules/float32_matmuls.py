@@ -26,6 +26,7 @@ SETTINGS = {
     "gemm": 'torch.set_float32_matmul_precision("high")',
     "conv": "torch.backends.cudnn.allow_tf32 = True",
 }
+WORDS = ("matmul", "convolution")  # in that order
 
 
 @rule(
@@ -50,7 +51,9 @@ def _check(seen: Seen) -> Found:
         advice = f"TF32 ({allowing}) or bf16 would use the tensor cores"
     elif faster:
         advice = "TF32 is allowed, others use it: the library chose these kernels"
-    title = f"{plural(whole.count, 'float32 matmul')} {seen.per} without tensor cores"
+    words = [word for role, word in zip(SETTINGS, WORDS, strict=True) if role in roles]
+    many = f"float32 {'s and '.join(words)}"
+    title = f"{plural(whole.count, many, f'{many}s')} {seen.per} without tensor cores"
     detail = (
         f"Total: {time_text(whole.ns)} {seen.per}, {percent_text(whole.share)} of "
         f"kernel time. {advice}."

@@ -67,9 +67,10 @@ def _check(seen: Seen) -> Found:
         return
     causes = sorted(idle.by_cause().items(), key=lambda item: (-item[1], item[0]))
     words = WORDS if seen.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
-    lines = [
-        f"{time_text(ns)} {words[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total
-    ]
+    told: dict[str, int] = {}  # two causes may have the same words
+    for cause, ns in causes:
+        told[words[cause]] = told.get(words[cause], 0) + ns
+    lines = [f"{time_text(ns)} {word}" for word, ns in told.items() if ns >= WORTH_NAMING * total]
     steps = "a step" if seen.order.steps else "the time"
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"

@@ -58,7 +58,7 @@ def _usual_ns(seen: Seen, rows: Ints) -> int:
     start, own = seen.host.start[rows], seen.host.self_length[rows]
     if not seen.order.steps:
         return int(own.sum())
-    spans = sorted(seen.trace.spans.steps, key=lambda span: span.start_ns)
-    usual = spans[1:] or spans
+    spans = [span for span in seen.trace.spans.steps if len(span.work)]
+    usual = sorted(spans, key=lambda span: span.start_ns)[len(spans) > 1 :]
     times = [own[(span.start_ns <= start) & (start < span.end_ns)].sum() for span in usual]
     return int(np.median(times))

@@ -36,7 +36,7 @@ def _check(seen: Seen) -> Found:
         return
     spent = seen.step(sum(case.ns for case in reducing))
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4])
-    convolves = {"conv" in case.op for case in whole.cases}
+    convolves = {"conv" in case.op or case.role == "conv" for case in whole.cases}
     what = "op" if len(convolves) > 1 else "convolution" if True in convolves else "matmul"
     more = " and more" if len(whole.cases) > 1 else ""
     shape = f" ({shapes_text(whole.cases[0].call)}{more})" if whole.cases[0].call else ""
