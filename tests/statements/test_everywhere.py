@@ -10,7 +10,7 @@ import pytest
 import foretrace as ft
 from foretrace.model.idle import LATENCY_AMD_NS
 from foretrace.show.overview import summarize
-from foretrace.show.overview.measured_step import triage
+from foretrace.show.overview.measured_step import TRIAGE, title_of
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn
@@ -54,7 +54,7 @@ def _fits_a_screen(found: Overview) -> None:
 def _advice_agrees(found: Overview) -> None:
     look = found.look
     orders = f"{look.verdict.first} {look.verdict.then}"
-    if triage(look.findings).startswith("can hardly help"):
+    if "can hardly help" in title_of(look.findings, TRIAGE):
         assert not [word for word in ("fuse with", "resolve views") if word in orders]
     if "with_stack" in look.options:
         assert "with_stack=True" not in orders

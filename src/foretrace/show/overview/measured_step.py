@@ -123,6 +123,7 @@ def _measured_step(
 # A fix that saves less of the step than this is not worth a line of the first screen.
 WORTH = 0.01
 TRIAGE = "compile_triage"  # has its own line; another rule with the same fix is more exact
+FIRST_USE = "first_use"  # such a recording says nothing of the program's usual step
 HARDLY = "can hardly help"
 
 
@@ -131,10 +132,9 @@ def captured(step: MeasuredStep) -> bool:
     return step.idle_by_cause.get("capture", 0) > step.wall_ns / 2
 
 
-def triage(findings: Sequence[FindingEntry]) -> str:
-    """Whether compiling helps, where a rule could tell."""
-    found = (row.title for row in findings if row.rule == TRIAGE and row.state == "found")
-    return next(found, "").removeprefix("Compiling ")
+def title_of(findings: Sequence[FindingEntry], rule: str) -> str:
+    """The title of what a rule found, or an empty text."""
+    return next((row.title for row in findings if row.rule == rule and row.state == "found"), "")
 
 
 def saving_text(row: FindingEntry | Finding) -> str:

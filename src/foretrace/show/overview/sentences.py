@@ -13,7 +13,14 @@ from foretrace.analyze.steering import FIX, IGNORED, RULE
 from foretrace.base.errors import first_line
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.schema.documents.look import FixEntry, IgnoredEntry, Look, TraceEntry
-from foretrace.show.overview.measured_step import HARDLY, MeasuredStep, captured, triage
+from foretrace.show.overview.measured_step import (
+    FIRST_USE,
+    HARDLY,
+    TRIAGE,
+    MeasuredStep,
+    captured,
+    title_of,
+)
 from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
@@ -76,17 +83,19 @@ def _compiling(look: Look) -> str:
     """Whether compiling helps: the predicted steps, or what a rule says of a step that is not
     replayed.
     """
-    answer, step = triage(look.findings), look.step
+    answer, step = title_of(look.findings, TRIAGE).removeprefix("Compiling "), look.step
+    if title_of(look.findings, FIRST_USE):
+        return ""
     if step is None or not answer or answer.startswith(HARDLY):
         return answer
-    told = _ways(look.fixes)
-    if not told and any(row.name in _WAYS for row in look.ignored):
+    ways = _ways(look.fixes)
+    if not ways and any(row.name in _WAYS for row in look.ignored):
         return ""  # what compiling brings is known, and not wanted
-    if not told and "record_shapes" not in look.options:
+    if not ways and "record_shapes" not in look.options:
         return answer
-    if not told:
+    if not ways:
         return "no gain predicted: the compiled step takes the host as long, and little fuses"
-    return f"{time_text(step.ns)} to {told}"
+    return f"{time_text(step.ns)} to {ways}"
 
 
 _WAYS = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}

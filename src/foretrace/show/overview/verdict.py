@@ -8,7 +8,14 @@ from foretrace.analyze.fixes import Predicted
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
-from foretrace.show.overview.measured_step import WORTH, MeasuredStep, captured, whole_ns
+from foretrace.show.overview.measured_step import (
+    FIRST_USE,
+    WORTH,
+    MeasuredStep,
+    captured,
+    title_of,
+    whole_ns,
+)
 from foretrace.show.overview.predictions import first_text, next_fix, then_text
 
 LABELS = {
@@ -59,6 +66,9 @@ def verdict(
     if look.step is None:
         return verdict_of(step, look.findings)
     # the first of them that can be done now leads the list
+    if setup := title_of(look.findings, FIRST_USE):
+        first = f"run the step once before the recording: {_inside(setup)}"
+        return LookVerdict(step.bound, "".join(_evidence(step)), first)
     first = first_text(look.step, look.fixes[0]) if look.fixes else ""
     after = next_fix(look.fixes)
     then = then_text(after) if after else ""
