@@ -85,6 +85,12 @@ def test_convolutions_in_nchw(tmp_path: Path) -> None:
     assert "channels_last" in fix.proposal.order
     assert found(lambda sketch: convolution(sketch, [65_536, 1, 2048, 64]), tmp_path) == []
 
+    def training(sketch: Sketch) -> None:
+        convolution(sketch, [65_536, 1024, 32, 1])
+        sketch.op("aten::convolution_backward", us=9_000)
+
+    assert found(training, tmp_path) == []  # 0.9 to 1.9 times as long in channels_last
+
 
 def test_samples_one_by_one(tmp_path: Path) -> None:
     said = predicted_on_cpu(opened(samples, tmp_path))
@@ -107,6 +113,26 @@ def test_a_step_that_waits_for_its_batch(name: str, order: str, tmp_path: Path) 
         matmul(sketch, us=200)
 
     assert [fix.proposal.order for fix in found(loading, tmp_path)] == [order]
+
+
+@pytest.mark.parametrize(
+    ("us", "cores", "orders"),
+    [
+        (1_900, 8, []),  # a worker's batch takes as long to fetch
+        (3_000, 2, ["DataLoader(num_workers=2)"]),  # PyTorch warns of more workers than cores
+        (3_000, 16, ["DataLoader(num_workers=4)"]),
+        (3_000, 1, []),
+    ],
+)
+def test_workers_need_cores(us: int, cores: int, orders: list[str], tmp_path: Path) -> None:
+    """A batch of 0.7 ms on two cores: "DO FIRST DataLoader(num_workers=4)" doubled the step."""
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+    def loading(sketch: Sketch) -> None:
+        matmul(sketch.host("user_annotation", name, us), us=200)
+
+    record = {"kind": "foretrace-run", "machine": {"cpus": cores}, "settings": {"threads": cores}}
+    assert [fix.proposal.order for fix in found(loading, tmp_path, record)] == orders
 
 
 def test_cells_in_a_loop(tmp_path: Path) -> None:

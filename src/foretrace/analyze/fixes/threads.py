@@ -46,7 +46,7 @@ def _find(step: Step) -> Proposals:
     if not isinstance(step, CpuStep):
         return
     parallel = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
-    threads, cores = _recorded(step.trace)
+    threads, cores = recorded(step.trace)
     rate = max((_rate(step, *each) for each in step.arguments.items()), default=0.0)
     if threads and cores and 2 * threads <= cores:
         gone = 1 - threads / cores
@@ -60,7 +60,7 @@ def _find(step: Step) -> Proposals:
         yield step.proposal(order, why, parallel, MORE_THREADS, risk)
 
 
-def _recorded(trace: Trace) -> tuple[int, int]:
+def recorded(trace: Trace) -> tuple[int, int]:
     """Threads and cores as the run record has them; 0 without one."""
     try:
         record = msgspec.json.decode(content_beside(trace.path), type=_Record)
