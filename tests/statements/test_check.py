@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import foretrace as ft
+from analyze.rules.sketch import Sketch
 from corpus.builder import TraceBuilder
 from foretrace.base.units import time_text
 from foretrace.cli import main
@@ -133,3 +135,18 @@ def test_idle_between_is_idle() -> None:
     """Two streams: "idle between 1.50 ms" of a step while the work of the step before ran."""
     steps = summarize(ft.open(OWN / "streams_full_card.json.gz", cache=False)).look.steps
     assert [step.gpu_idle_ns for step in steps] == [0, 0, 0]
+
+
+def test_what_follows_the_backward_is_no_forward(tmp_path: Path) -> None:
+    """A CPU: 256 reads of a prediction after the optimizer were the forward, and it was longer."""
+    sketch = Sketch().step().op("aten::linear", us=100)
+    sketch.op("autograd::engine::evaluate_function: AddmmBackward0", us=150)
+    for _ in range(8):
+        sketch.op("aten::select", us=40)
+    document = sketch.document()
+    del document["deviceProperties"]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    (verdict,) = ft.check(ft.open(path, cache=False), ["backward time > forward time"])
+    assert verdict.verdict == "hit"
+    assert verdict.measured.startswith("150 us, forward time: 100 us (1.50x)")
