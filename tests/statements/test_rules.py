@@ -519,3 +519,11 @@ def test_a_recording_that_sets_up_the_gpu_predicts_no_fix(tmp_path: Path) -> Non
     first = "run the step once before the recording: 1 runtime call takes 6.50 ms of 7.10 ms, "
     assert (found.look.verdict.first, found.look.verdict.then) == (f"{first}with the GPU idle", "")
     assert not [line for line in found.lines if line.label == "COMPILE"]
+
+
+def test_an_op_inside_one_of_its_name_counts_once(tmp_path: Path) -> None:
+    """`aten::mean` calls itself: 8.68 ms of a recording of 4.35 ms, and each kernel twice."""
+    sketch = Sketch().step().op("aten::mean > aten::mean", kernel(ADD, 5), us=100)
+    (row,) = summarize(sketched(sketch, tmp_path)).look.ops
+    assert (row.count, row.kernels, row.gpu_ns) == (2, 1, 5_000)
+    assert (row.total_cpu_ns, row.self_cpu_ns) == (100_000, 99_000)  # 1 us is the launch

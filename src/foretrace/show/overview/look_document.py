@@ -175,9 +175,15 @@ def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
     if on_cpu:
         work = computing_ops(trace)[1].astype(np.int64)  # a reshape that copies is no view
     told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))
+    # a call inside one of its own name, such as aten::mean, adds nothing but its own time
+    above = host.parent[rows]
+    outer = (above < 0) | (host.name[above] != host.name[rows])
     sums = [
-        np.bincount(inverse, weights=values[rows]).astype(np.int64).tolist()
-        for values in (host.self_length, host.length, *below)
+        np.bincount(inverse, weights=values[rows] * counts).astype(np.int64).tolist()
+        for values, counts in (
+            (host.self_length, 1),
+            *((each, outer) for each in (host.length, *below)),
+        )
     ]
     columns = zip(numbers.tolist(), np.bincount(inverse).tolist(), *sums, strict=True)
     table = [
