@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -192,7 +191,7 @@ def all_slots() -> dict[str, Slot]:
 
 
 def _kind(kind: kinds.GuessKind, examples: dict[str, dict[str, str]], head: str = "") -> str:
-    doc = _body(sys.modules[kind.measure.__module__].__doc__)
+    doc = _body(kind.measure.__doc__)
     # `{what:selector}` -> `SELECTOR`
     shown = (
         re.sub(r"\{\w+:(\w+)\}", lambda found: found[1].upper(), text) for text in kind.patterns

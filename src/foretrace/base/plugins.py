@@ -1,8 +1,8 @@
 """Finds one-file extensions: the modules of a package that declare one, and entry points.
 
-A family, a device, an analysis, a group, a rung or a kind of prediction is one module
-with one declaration. Nothing registers itself anywhere else: dropping the file in is enough, and
-taking it out is enough too. Other packages take part through entry points in the groups
+A family, a device, an analysis, a group or a rung is one module with one declaration, and a kind
+of prediction one function. Nothing registers itself anywhere else: dropping the file in is enough,
+and taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
 `foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.guesses`,
 `foretrace.reasons`, `foretrace.rungs` and `foretrace.lessons`.

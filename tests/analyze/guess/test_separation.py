@@ -11,7 +11,7 @@ import foretrace as ft
 from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import GuessError, check, parse
 from foretrace.analyze.guess.baseline import holding
-from foretrace.analyze.guess.kinds.separation import WORDS
+from foretrace.analyze.guess.kinds.compiler import WORDS
 from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.model.trace import Trace

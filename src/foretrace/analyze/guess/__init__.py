@@ -3,7 +3,7 @@
     ft.check(trace, ["in mlp_fwd: kernels == 5", "gelu and mul are fused"])     -> list[Verdict]
     ft.expect(trace).region("mlp_fwd").kernels == 5       -> a Verdict that is true when it hit
 
-`docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
+`docs/guess.md` lists the whole vocabulary. A kind of prediction is one function of `kinds/`.
 
 Language: `words`, `grammar` (the formal one), `clauses`, `reading`, `lexicon`, `trace_nouns` (free
 sentences), `nearness`, `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,

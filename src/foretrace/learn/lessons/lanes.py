@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from msgspec import structs
 
-from foretrace.analyze.guess.kinds.gaps import longest_gap
+from foretrace.analyze.guess.kinds.bounds import longest_gap
 from foretrace.analyze.guess.selection import Selection, working_ops
 from foretrace.analyze.guess.windows import Window
 from foretrace.learn.lessons.scene import Scene

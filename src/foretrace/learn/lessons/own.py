@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.analyze.guess.evidence import GpuOperation
-from foretrace.analyze.guess.kinds.gaps import longest_gap
+from foretrace.analyze.guess.kinds.bounds import longest_gap
 from foretrace.analyze.guess.selection import working_ops
 from foretrace.analyze.guess.words import LONGEST
 from foretrace.base.errors import UsageError

@@ -1,6 +1,6 @@
-"""Kinds of prediction, one file each: a module with a `KIND` adds one, and nothing else changes.
+"""Kinds of prediction: a function below `@prediction` adds one, and nothing else changes.
 
-`GuessKind` is what such a file declares. Its `measure` turns a `Query` into a `Measurement`; most
+The function turns a `Query` into a `Measurement`, and its docstring is the text of the manual. Most
 are `per_window` functions, which judge one window.
 """
 
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
+from itertools import chain
 from typing import Any
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
@@ -199,8 +200,9 @@ class Reason:
     source: str
 
 
-def known(name: str, explains: Callable[[Miss], bool]) -> Reason:
-    """A reason whose words are in `language.toml`."""
+def known(explains: Callable[[Miss], bool]) -> Reason:
+    """Declare a function as the test of a reason, whose words are in `language.toml`."""
+    name = explains.__name__.strip("_")
     return Reason(name, explains, **tables()["reasons"][name])
 
 
@@ -211,8 +213,7 @@ class GuessKind:
     Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
     `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
     compiler's records. `slots` are those that its patterns alone have. `reasons` are
-    known reasons for a miss. `held` decides it on a snapshot of the allocator. The docstring of the
-    module is its text in the manual.
+    known reasons for a miss. `held` decides it on a snapshot of the allocator.
     """
 
     name: str
@@ -226,18 +227,27 @@ class GuessKind:
     held: Callable[[Query, MemoryView], Measurement] | None = None
 
 
+def prediction(
+    name: str, order: int, *patterns: str, **more: Any
+) -> Callable[[MeasureFunction], GuessKind]:
+    """Declare a function as the measure of a kind; `more` are other fields of `GuessKind`."""
+    return lambda measure: GuessKind(name, order, patterns, measure, **more)
+
+
 @cache
 def every() -> tuple[GuessKind, ...]:
     """Every kind of prediction, in the order in which their patterns are tried."""
-    return in_order(plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses"))
+    own = (vars(module).values() for module in plugins.modules(sys.modules[__name__]))
+    return in_order(chain(*own, plugins.entries(GuessKind, "foretrace.guesses")))
+
+
+def in_order(things: Iterable[object]) -> tuple[GuessKind, ...]:
+    """The kinds among some things, each once, in the order in which their patterns are tried."""
+    found = {id(thing): thing for thing in things if isinstance(thing, GuessKind)}
+    return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.name)))
 
 
 Patterns = tuple[tuple[GuessKind, Pattern], ...]
-
-
-def in_order(found: Iterable[GuessKind]) -> tuple[GuessKind, ...]:
-    """The kinds in the order in which their patterns are tried."""
-    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
 
 
 def patterns_of(found: Iterable[GuessKind]) -> Patterns:

@@ -1,26 +1,25 @@
-"""What limits the time: the host, compute, memory, copies, communication or waiting.
-
-`bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU waits
-for launches, else what bounds the GPU work, which needs recorded shapes and a card with known
-peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time of a step, a
-call or the recording in which no GPU operation ran, as the median over calls. A run record's wall
-time decides.
-"""
+"""What limits the time, and what the GPU waits for."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from foretrace.analyze.guess.grammar import Slot, one_of
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.kinds import Measurement, Query, comparison, prediction
+from foretrace.analyze.guess.selection import middle, select
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
 from foretrace.analyze.guess.words import Amount, Compare
 from foretrace.base.units import percent_text, time_text
 from foretrace.model import bounds
-from foretrace.model.idle import Spent, spent_in
+from foretrace.model.idle import CAUSES, Spent, spent_in
+from foretrace.model.idle import windows_of as idle_windows
+from foretrace.model.intervals import IntervalUnion
+from foretrace.model.utilization import Utilization, utilization
 
 # what a step or a region can be bound by; `gpu` is any of the kernels' bounds
 BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
@@ -28,14 +27,6 @@ _BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bou
 _BOUND_WORDS["overhead"] = "host"  # its name before version 2
 _GPU = ("compute", "memory", "mixed")
 _NEAR = 0.01  # a share that people cut, not round
-
-
-def measure(query: Query) -> Measurement:
-    """Judge `bound is …`, `gpu idle …` or `gpu busy …`."""
-    query.need_gpu()
-    if any(window.lost > len(window.rows) for window in query.windows):
-        raise Unknown("most launches have no GPU event, as during the capture of a graph")
-    return _bound(query) if "bound" in query.args else _share(query)
 
 
 def _bound(query: Query) -> Measurement:
@@ -119,19 +110,16 @@ def _spent(window: Window) -> Spent:
     return time
 
 
-KIND = GuessKind(
+@prediction(
     "bounds",
     50,
-    (
-        "bound is|== [not] {bound:bound}",
-        "bound != {bound:bound}",
-        "[not] {bound:bounded}",
-        "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
-        "gpu idle|busy most [of] [gpu] [time]",
-        "gpu idle {compare:compare} {time:time}",
-        "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
-    ),
-    measure,
+    "bound is|== [not] {bound:bound}",
+    "bound != {bound:bound}",
+    "[not] {bound:bounded}",
+    "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
+    "gpu idle|busy most [of] [gpu] [time]",
+    "gpu idle {compare:compare} {time:time}",
+    "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
     expected=lambda args: (
         f"{'not ' if _denied(args) else ''}{args['bound']}"
         if "bound" in args
@@ -145,3 +133,155 @@ KIND = GuessKind(
         ),
     },
 )
+def _limited(query: Query) -> Measurement:
+    """What limits the time: the host, compute, memory, copies, communication or waiting.
+
+    `bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU
+    waits for launches, else what bounds the GPU work, which needs recorded shapes and a card with
+    known peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time of
+    a step, a call or the recording in which no GPU operation ran, as the median over calls. A run
+    record's wall time decides.
+    """
+    query.need_gpu()
+    if any(window.lost > len(window.rows) for window in query.windows):
+        raise Unknown("most launches have no GPU event, as during the capture of a graph")
+    return _bound(query) if "bound" in query.args else _share(query)
+
+
+class LongestGap(NamedTuple):
+    """From `start_ns` to `end_ns`; `then` is the row of the GPU operation that ended it, or -1."""
+
+    start_ns: int
+    end_ns: int
+    cause: str
+    then: int
+
+
+def longest_gap(window: Window) -> LongestGap | None:
+    """The longest part of a gap that has one cause; None where the GPU is never idle."""
+    trace = window.evidence.trace
+    idle = trace.idle if window.whole else trace.gaps.inside(idle_windows(trace, window.span))
+    if not len(idle.start):
+        return None
+    at = int(np.argmax(idle.length))
+    return LongestGap(
+        int(idle.start[at]), int(idle.end[at]), CAUSES[int(idle.cause[at])], int(idle.then[at])
+    )
+
+
+@prediction(
+    "gaps",
+    28,
+    "longest gap is [not] launch|host|sync|copy|queue",
+    "longest gap {compare:compare} {amount:time}",
+    expected=lambda args: (
+        comparison(args) or f"{'not ' if 'not' in args else ''}{args.get('launch', '')}"
+    ),
+)
+def _gap(query: Query) -> Measurement:
+    """The longest time without GPU work, and what the host did meanwhile.
+
+    The causes are those of `foretrace look`: `launch`, the host was inside ops and launch calls;
+    `host`, it was in no op; `sync`, it waited for the GPU; `copy`, it was inside a copy; `queue`,
+    the work was launched and waited. Several calls are judged by the one with the median GPU time.
+    The profiler slows the host, and so makes gaps longer.
+    """
+    query.need_gpu()
+    window = middle(query.windows)[0]
+    if not window.evidence.trace.gpu.usable[window.rows].any():
+        raise Unknown(f"no GPU operations with times in {window.label}")
+    gap = longest_gap(window)
+    if gap is None:
+        raise Unknown(f"the GPU is never idle in {window.label}")
+    length = gap.end_ns - gap.start_ns
+    measured = f"{time_text(length)}, {gap.cause}{query.median_of}"
+    if "compare" in query.args:
+        return Measurement(query.judge(length), measured, window=window)
+    if gap.cause == "unknown":
+        raise Unknown("the launch that ended the longest gap is not in the trace")
+    verdict = query.hit_if(gap.cause == query.args["launch"])
+    rows = [gap.then] if gap.then >= 0 else []
+    return Measurement(verdict, measured, window=window, rows=rows)
+
+
+_WAITS, _RUNS = 0.05, 0.01  # below, a gap between two launches of one step may be all of it
+
+
+def _shares(window: Window, query: Query) -> tuple[float, float]:
+    """Of the time of a window: idle, and idle while the host is inside what is asked about."""
+    if query.what.on_gpu:
+        raise Unknown(f"`{query.what.text}` runs on the GPU: say what the host does")
+    trace, host = window.evidence.trace, window.evidence.trace.host
+    idle = trace.idle if window.whole else trace.gaps.inside(idle_windows(trace, window.span))
+    length = trace.gpu.span(window.rows) if window.whole else window.length_ns
+    whole = int(idle.length.sum()) / max(length, 1)
+    events = np.array(select(window, query.what).sure, np.int64)
+    if not len(events) and whole >= _RUNS:
+        raise Unknown(f"no {query.what.text} in {window.label}, and the GPU is idle")
+    inside = IntervalUnion(host.start[events], host.end[events]).between(idle.start, idle.end)
+    return whole, int(inside.sum()) / max(length, 1)
+
+
+@prediction(
+    "waits",
+    43,
+    "gpu [not] waits for {what:selector}",
+    expected=lambda args: "does not wait" if "not" in args else "waits",
+)
+def gpu_waits(query: Query) -> Measurement:
+    """Whether the GPU waits for something on the host: the DataLoader, an op, a call, a region.
+
+    What counts is the time in which no GPU operation runs and the host is inside it, as a share of
+    the recorded time. From 5% on the GPU waits, below 1% it does not; between the two it is
+    unknown. Several calls are judged by the one with the median GPU time.
+    """
+    query.need_gpu()
+    windows = query.windows
+    if windows[0].whole and windows[0].evidence.trace.spans.steps:
+        windows = windows_of(Scope("steps"), windows[0].evidence)
+    window = middle(windows)[0]
+    idle, waited = _shares(window, query)
+    share = f"{percent_text(waited)} of the time"
+    measured = f"gpu idle {percent_text(idle)}; idle and the host in {query.what.text}: {share}"
+    if _RUNS <= waited < _WAITS:
+        return Measurement("unknown", measured, "too little to tell from launches", window)
+    events = select(window, query.what).sure
+    return Measurement(query.hit_if(waited >= _WAITS), measured, window=window, events=events)
+
+
+_CLOCKS = {"wall": "wall time", "gpu": "GPU time"}
+
+
+def _used(query: Query) -> Utilization:
+    trace = query.windows[0].evidence.trace
+    return utilization(trace, [window.span for window in query.windows if not window.whole])
+
+
+@prediction(
+    "utilization",
+    56,
+    "[wall|gpu] mfu|mbu {compare:compare} {amount:share}",
+)
+def _utilization(query: Query) -> Measurement:
+    """How much of what the GPU can do is used: MFU (FLOPs of matmuls and attention) and MBU
+    (bytes).
+
+    Both are of the wall time, or of the GPU time: `gpu mfu`. The wall time is that of the run
+    record beside the trace where there is one. Else it is that of a profiled run, which takes
+    longer than the program alone: what the program uses then lies between the two figures, and `mfu
+    > 20%` is unknown where 20% does as well.
+    """
+    query.need_gpu()
+    figure, clock = query.args["mfu"], query.args.get("wall", "wall")
+    found = _used(query)
+    value, most = (getattr(found, f"{figure}_{name}") for name in (clock, "gpu"))
+    if value is None or most is None:
+        raise Unknown(found.note or "FLOPs and bytes need recorded shapes: record_shapes=True")
+    profiled = clock == "wall" and found.profiled
+    shown = f"{percent_text(value)} of {_CLOCKS[clock]}{' (profiled)' if profiled else ''}"
+    if profiled and query.compare.symbol[0] in "<>":
+        verdict = query.compare.verdict(value, most, query.args["amount"])
+    else:
+        verdict = query.judge(value)
+    why = f"without the profiler it is {percent_text(value)} to {percent_text(most)}"
+    return Measurement(verdict, shown, why if verdict == "unknown" else "", query.windows[0])

@@ -1,19 +1,40 @@
-"""How many there are: kernels, one role, one op, memcpys, launches, syncs, host calls, steps.
-
-Counts are whole numbers. A count of GPU operations is exact only while every launch has its GPU
-event; where some are missing, a prediction that they could change is unknown.
-"""
+"""How many there are: launches, calls, and what an op launches."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from foretrace.analyze.guess import kinds
-from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
-from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
+from foretrace.analyze.guess.grammar import Slot, list_of, one_of
+from foretrace.analyze.guess.kinds import (
+    Measurement,
+    Miss,
+    Query,
+    comparison,
+    from_selection,
+    known,
+    per_window,
+    prediction,
+    together,
+)
+from foretrace.analyze.guess.kinds.fields import hopper_names, host_ops, is_ampere, occupancy_query
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.windows import Scope, Window, windows_of
-from foretrace.analyze.guess.words import COPIES, HEADS, Amount
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
+from foretrace.analyze.guess.words import (
+    COPIES,
+    EQUALS,
+    HEADS,
+    PHASES,
+    Amount,
+    Compare,
+    ParseFailure,
+    Selector,
+    Token,
+    key_at,
+    read_count,
+    read_selector,
+)
 from foretrace.base.units import count_text
 from foretrace.model.autograd import ENGINE
 
@@ -26,7 +47,7 @@ _CALLS = {
 }
 
 
-def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
+def _count(window: Window, query: Query) -> Measurement:
     kernels = _kernels(window, query)
     said = query.what.written.lower() or query.what.text.lower().removesuffix(" forward")
     if query.what.text.lower() in COPIES and not query.what.ordinal:
@@ -39,22 +60,11 @@ def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
         return kernels
     measured = f"{kernels.measured} kernels, {count_text(len(calls))} calls in the forward pass"
     if by_calls == "hit" and said.startswith("conv"):  # helpers and gradients are no convolutions
-        return kinds.Measurement("hit", measured, events=calls)
-    return kinds.Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
+        return Measurement("hit", measured, events=calls)
+    return Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
 
 
-def _measure(query: kinds.Query) -> kinds.Measurement:
-    if "constant" not in query.args:
-        return kinds.per_window(_count)(query)
-    found = [select(window, query.what) for window in query.windows]
-    counts = [len(each.sure) for each in found]
-    measured = kinds.together([count_text(count) for count in counts], query.scope)
-    if len(counts) < 2 or any(each.unclear for each in found):
-        return kinds.Measurement("unknown", measured, "there are no two steps that were read whole")
-    return kinds.Measurement("hit" if len({*counts}) == 1 else "miss", measured)
-
-
-def _copies(window: Window, query: kinds.Query, found: kinds.Measurement) -> kinds.Measurement:
+def _copies(window: Window, query: Query, found: Measurement) -> Measurement:
     """`copies` are memcpys, and kernels that copy too: unknown where that matters."""
     memcpys = _kernels(window, replace(query, args={**query.args, "what": HEADS["memcpy"]}))
     if memcpys.verdict == found.verdict:
@@ -70,30 +80,29 @@ def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:
     return [int(one) for one, backward in zip(events, inside, strict=True) if not backward]
 
 
-def _kernels(window: Window, query: kinds.Query) -> kinds.Measurement:
+def _kernels(window: Window, query: Query) -> Measurement:
     found = select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)
     verdict = query.compare.verdict(low, high, query.number)
     measured = count_text(low) + ("" if low == high else " or more")
     why = found.why(query.what) if verdict == "unknown" else ""
-    return kinds.from_selection(found, verdict, measured, why, items)
+    return from_selection(found, verdict, measured, why, items)
 
 
-def _too_many_below(miss: kinds.Miss, kind: str, *ops: str) -> bool:
+def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
     """More of that kind than predicted, launched by one of these ops."""
     below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
     return below and miss.excess(kind) > 0
 
 
-def _addmm_copy(miss: kinds.Miss) -> bool:
+@known
+def _addmm_copy(miss: Miss) -> bool:
     return _too_many_below(miss, "memcpy", "aten::addmm")
 
 
-ADDMM_COPY = kinds.known("addmm_copy", _addmm_copy)
-
-
-def _final_sync(miss: kinds.Miss) -> bool:
+@known
+def _final_sync(miss: Miss) -> bool:
     selector, spans = miss.selector, miss.evidence.trace.spans
     if miss.query.scope.kind != "trace" or selector is None or not spans.steps:
         return False
@@ -105,18 +114,14 @@ def _final_sync(miss: kinds.Miss) -> bool:
     return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
 
 
-FINAL_SYNC = kinds.known("final_sync", _final_sync)
-
-
-def _matmul_memset(miss: kinds.Miss) -> bool:
+@known
+def _matmul_memset(miss: Miss) -> bool:
     matmuls = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
     return _too_many_below(miss, "memset", *matmuls)
 
 
-MATMUL_MEMSET = kinds.known("matmul_memset", _matmul_memset)
-
-
-def _whole_trace(miss: kinds.Miss) -> bool:
+@known
+def _whole_trace(miss: Miss) -> bool:
     """Every step has the count that was predicted for the whole trace."""
     selector, wanted = miss.selector, miss.query.args.get("number")
     several = len(miss.evidence.trace.spans.steps) > 1 and miss.query.scope.kind == "trace"
@@ -131,37 +136,195 @@ def _whole_trace(miss: kinds.Miss) -> bool:
     )
 
 
-WHOLE_TRACE = kinds.known("whole_trace", _whole_trace)
-
-
-def _too_few_ampere(miss: kinds.Miss) -> bool:
+def _too_few_ampere(miss: Miss) -> bool:
     """Kernels with Ampere names were counted, and the matmuls are nvjet ones."""
     ampere = miss.selector is not None and is_ampere(miss.selector) and miss.excess("kernel") < 0
     return ampere and miss.has_family("nvjet", anywhere=True)
 
 
-def _too_few_queries(miss: kinds.Miss) -> bool:
+def _too_few_queries(miss: Miss) -> bool:
     """Occupancy queries were counted, and the matmuls are nvjet ones."""
     queries = miss.names("cudaOccupancy") and miss.excess("call") < 0
     return queries and miss.has_family("nvjet", anywhere=True)
 
 
-TOO_MANY = (ADDMM_COPY, FINAL_SYNC, MATMUL_MEMSET)  # more than counted on
-KIND = kinds.GuessKind(
+TOO_MANY = (_addmm_copy, _final_sync, _matmul_memset)  # more than counted on
+
+
+@prediction(
     "counts",
     10,
-    (
-        "{what:selector} {compare:compare} {number:count}",
-        "[uses|use] [{compare:phrase}] {number:count} {what:selector}",
-        "[uses|use] no {what:selector}",
-        "constant {what:selector}",
-    ),
-    _measure,
-    expected=lambda args: kinds.comparison(args) or ("same" if "constant" in args else "== 0"),
+    "{what:selector} {compare:compare} {number:count}",
+    "[uses|use] [{compare:phrase}] {number:count} {what:selector}",
+    "[uses|use] no {what:selector}",
+    "constant {what:selector}",
+    expected=lambda args: comparison(args) or ("same" if "constant" in args else "== 0"),
     reasons=(
         *TOO_MANY,
-        replace(HOPPER_NAMES, explains=_too_few_ampere),
-        replace(OCCUPANCY_QUERY, explains=_too_few_queries),
-        WHOLE_TRACE,
+        replace(hopper_names, explains=_too_few_ampere),
+        replace(occupancy_query, explains=_too_few_queries),
+        _whole_trace,
     ),
 )
+def counted(query: Query) -> Measurement:
+    """How many there are: kernels, one role, one op, memcpys, launches, syncs, host calls, steps.
+
+    Counts are whole numbers. A count of GPU operations is exact only while every launch has its GPU
+    event; where some are missing, a prediction that they could change is unknown.
+    """
+    if "constant" not in query.args:
+        return per_window(_count)(query)
+    found = [select(window, query.what) for window in query.windows]
+    counts = [len(each.sure) for each in found]
+    measured = together([count_text(count) for count in counts], query.scope)
+    if len(counts) < 2 or any(each.unclear for each in found):
+        return Measurement("unknown", measured, "there are no two steps that were read whole")
+    return Measurement("hit" if len({*counts}) == 1 else "miss", measured)
+
+
+_ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
+
+
+def _calls(window: Window, op: Selector) -> list[Window]:
+    if op.text.lower() in PHASES:
+        return windows_of(Scope("region", op.text.lower()), window.evidence)
+    called = Selector(op.text, "op", name=f"aten::{op.word}")
+    op = called if called.name in window.evidence.trace.host.names else op
+    events = host_ops(window, op).sure
+    if not events:
+        raise Unknown(f"no {op.text} in {window.label}")
+    return op_windows(window.evidence, op.text, events)
+
+
+def _op(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """An op, or a pass; `the step launches 5 kernels` is about steps."""
+    found, after = read_selector(tokens, place)
+    if found.kind == "step":
+        raise ParseFailure(place, ["an op"])
+    return found, after
+
+
+@prediction(
+    "launches",
+    20,
+    "[every|each] {ops:several} launches|launch nothing",
+    "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} {what:selector}",
+    expected=lambda args: comparison(args) or "== 0",
+    slots={
+        "several": Slot("one or more selectors, with commas or `and`", list_of(_op, least=1)),
+    },
+    reasons=TOO_MANY,
+)
+@per_window
+def _each_call(window: Window, query: Query) -> Measurement:
+    """What an op launches: every call of it, with everything it calls in turn.
+
+    `launches nothing` means no kernel, memcpy or memset at all: the op only changes a view.
+    """
+    window.need_gpu()
+    window.need_whole()
+    ops: list[Selector] = query.args["ops"]
+    calls = [call for op in ops for call in _calls(window, op)]
+    if any(call.lost for call in calls):
+        raise Unknown("some launches have no GPU event")
+    wanted = (query.what,) if "what" in query.args else _ANYTHING
+    launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
+    wrong = [rows for rows in launched if query.compare.of(len(rows), query.number) != "hit"]
+    of_ops = Scope("region", " and ".join(op.text for op in ops))
+    measured = together([count_text(len(rows)) for rows in launched], of_ops)
+    rows = [row for found in wrong for row in found]
+    return Measurement("miss" if wrong else "hit", measured, rows=rows)
+
+
+_CALLED = ("called", "calls", "invoked", "executed", "run", "runs")
+_THERE = ("used", "there", "present", "launched", "happens", "happen", "occurs", "occur")
+_ROLE_CALLS = {"softmax": "softmax", "conv": "convolution", "sdpa": "scaled_dot_product_attention"}
+_ROLE_CALLS["attention"] = _ROLE_CALLS["sdpa"]
+_OFTEN = {"once": 1, "twice": 2, "thrice": 3}
+_ONE = Amount("1", 1)
+
+
+def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
+    """At least one, unless the wording says how often, or denies it."""
+    if "not" in args or "no" in args:
+        return {**args, "compare": EQUALS, "number": Amount("0", 0)}
+    often = args.get("times") or args.get("number")
+    compare = args.get("compare", EQUALS if often else Compare(">="))
+    return {**args, "compare": compare, "number": often or _ONE}
+
+
+def _waits(what: Selector) -> Selector:
+    if what.kind != "op":
+        raise Unknown(f"`{what.text}` is not a host op: say for example `.item() syncs`")
+    return Selector(f"sync inside {what.name}", "sync", under=what.name)
+
+
+def _call(query: Query, compare: Compare) -> Selector:
+    """The host op of an op word; where only its kernels are known, they do not say how often."""
+    what, trace = query.what, query.windows[0].evidence.trace
+    if what.kind != "kernel" or any(trait.kind == "collective" for trait in what.traits):
+        return what
+    op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
+    if op in trace.host.names:
+        return Selector(what.text, "op", name=op)
+    if compare.symbol != ">=" and not (what.word and trace.host.is_op.any()):
+        raise Unknown(f"`{what.text}` means kernels, and a call can launch several")
+    if query.windows[0].evidence.is_compiled and compare.symbol != ">=":
+        raise Unknown(f"torch.compile replaced the calls of {what.text}")
+    return what
+
+
+def _times(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
+    """`once`, `twice`, `32 times`."""
+    word = key_at(tokens, place)
+    if word in _OFTEN:
+        return Amount(str(_OFTEN[word]), _OFTEN[word]), place + 1
+    amount, after = read_count(tokens, place)
+    if key_at(tokens, after) not in ("times", "time"):
+        raise ParseFailure(after, ["times"])
+    return amount, after + 1
+
+
+def _particular(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """A selector that says more than `kernels`, of which every trace has some."""
+    found, after = read_selector(tokens, place)
+    if not (found.name or found.word or found.under or found.traits):
+        raise ParseFailure(after, ["==", "<", ">"])
+    return found, after
+
+
+@prediction(
+    "presence",
+    95,
+    "{what:selector} [is|are] [not] {called:called} [{compare:phrase}] [{times:times}]",
+    "no {what:selector} [is|are] {called:called}",
+    "[{compare:phrase}] {number:count} {what:selector} [is|are] {called:called}",
+    "{what:selector} [not] syncs|sync [with] [gpu] [{compare:phrase}] [{times:times}]",
+    "[uses|use|has|have] {what:particular}",
+    expected=lambda args: comparison(_complete(args)),
+    slots={
+        "called": Slot(
+            ", ".join((*_CALLED, *_THERE)), one_of({word: word for word in (*_CALLED, *_THERE)})
+        ),
+        "particular": Slot("a selector that says more than `kernels`", _particular),
+        "times": Slot("once, twice, or a whole number and `times`", _times),
+    },
+)
+def _present(query: Query) -> Measurement:
+    """Whether something is there at all, or how often it is called.
+
+    `fp64 is used`, `cudaMalloc is called in every step` and `copies from pageable memory` hold when
+    there is one; `gelu is called once per step` when there is exactly one call. What is called is
+    the host op, where the trace has it: a call can launch several kernels. `.item() syncs 32 times`
+    counts the waits of the host inside that op.
+    """
+    args = _complete(query.args)
+    if "syncs" in args:
+        args["what"] = _waits(query.what)
+    elif args.get("called") in _CALLED:
+        args["what"] = _call(query, args["compare"])
+    found = counted.measure(replace(query, args=args))
+    what: Selector = args["what"]
+    if found.measured.startswith("0") and query.windows[0].evidence.mentions(what.word):
+        raise Unknown(f"no kernel is known to do {what.word}, but a name has it")
+    return found

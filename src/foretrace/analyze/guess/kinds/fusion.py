@@ -1,17 +1,4 @@
-"""Whether several ops run as one kernel.
-
-They are fused when one kernel does all of them: hand-written kernels say it in their own names
-(`geglu` is gelu and mul), a matmul that adds its bias does both, and Inductor's names list the ops
-that the fused nodes came from. That list alone is no proof for a matmul, a convolution or
-attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
-can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
-trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where
-there are any, say which ops of the program a kernel performs: they outrank its name.
-
-One part of a model is fused when one kernel does all of it: RMSNorm in one kernel, not as the pow,
-mean and mul of eager mode. An optimizer is fused when its fused op (`_fused_adamw_`) takes most of
-its time; foreach ops and loops over parameters are not.
-"""
+"""Whether several ops run as one kernel."""
 
 from __future__ import annotations
 
@@ -23,12 +10,12 @@ import numpy as np
 from foretrace.analyze.guess.evidence import GpuOperation, launch_ops, with_records
 from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds import (
-    GuessKind,
     Measurement,
     Query,
     from_selection,
     judge_all,
     per_window,
+    prediction,
     tally,
 )
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, cpu_part, label, select
@@ -86,36 +73,6 @@ def op_of(selector: Selector) -> str:
     if roles:
         return _ROLE_OPS.get(roles[0], "")
     return bare(selector.name) if selector.kind == "op" and "*" not in selector.name else ""
-
-
-def _fused(window: Window, query: Query) -> Measurement:
-    if "what" in query.args:
-        return _alone(window, query)
-    parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
-    wanted = {op_of(selector) for selector in parts}
-    if "" in wanted:
-        raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
-    kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)
-    whole = [item for item, does in kernels.does.items() if wanted <= does]
-    some = [item for item, does in kernels.does.items() if wanted & does]
-    missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
-    if not whole:
-        window.need_whole()
-    if not whole and kernels.opaque:
-        raise Unknown(f"the name {kernels.opaque} does not say which ops the kernel does")
-    doubt = [item for item, may in kernels.may_do.items() if wanted <= may | kernels.does[item]]
-    if not whole and doubt:
-        named = " and ".join(sorted(wanted & kernels.may_do[doubt[0]]))
-        short = kernels.names(window, doubt[:1])
-        raise Unknown(f"{short} lists {named}, and another kernel may do the work")
-    if whole:
-        measured = f"one kernel: {kernels.names(window, whole)}"
-    elif missing:
-        measured = f"no kernel does {' or '.join(missing)}"
-    else:
-        measured = f"separate kernels: {kernels.names(window, some)}"
-    verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
-    return from_selection(kernels.found, verdict, measured, items=whole or some or None)
 
 
 def _alone(window: Window, query: Query) -> Measurement:
@@ -208,16 +165,13 @@ def _on_cpu(window: Window) -> _KernelOps:
     return _KernelOps(Selection(False, list(does), []), does, may_do)
 
 
-KIND = GuessKind(
+@prediction(
     "fusion",
     40,
-    (
-        "{parts:parts} are|is [not] fused",
-        "{parts:parts} are|is [not] fused into one kernel",
-        "{first:selector} is|are [not] fused with {second:selector}",
-        "{what:selector} is|are [not] fused",
-    ),
-    per_window(_fused),
+    "{parts:parts} are|is [not] fused",
+    "{parts:parts} are|is [not] fused into one kernel",
+    "{first:selector} is|are [not] fused with {second:selector}",
+    "{what:selector} is|are [not] fused",
     expected=lambda args: "not fused" if "not" in args else "fused",
     slots={
         "parts": Slot(
@@ -225,3 +179,47 @@ KIND = GuessKind(
         ),
     },
 )
+@per_window
+def _fused(window: Window, query: Query) -> Measurement:
+    """Whether several ops run as one kernel.
+
+    They are fused when one kernel does all of them: hand-written kernels say it in their own names
+    (`geglu` is gelu and mul), a matmul that adds its bias does both, and Inductor's names list the
+    ops that the fused nodes came from. That list alone is no proof for a matmul, a convolution or
+    attention, nor for a reduction in a pointwise kernel: such an op counts only where no other
+    kernel can have done it. Not fused means that each is done by some kernel and no kernel does
+    all. On a CPU trace Inductor's C++ kernels are judged the same way. The compiler's records
+    beside the trace, where there are any, say which ops of the program a kernel performs: they
+    outrank its name.
+
+    One part of a model is fused when one kernel does all of it: RMSNorm in one kernel, not as the
+    pow, mean and mul of eager mode. An optimizer is fused when its fused op (`_fused_adamw_`) takes
+    most of its time; foreach ops and loops over parameters are not.
+    """
+    if "what" in query.args:
+        return _alone(window, query)
+    parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
+    wanted = {op_of(selector) for selector in parts}
+    if "" in wanted:
+        raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
+    kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)
+    whole = [item for item, does in kernels.does.items() if wanted <= does]
+    some = [item for item, does in kernels.does.items() if wanted & does]
+    missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
+    if not whole:
+        window.need_whole()
+    if not whole and kernels.opaque:
+        raise Unknown(f"the name {kernels.opaque} does not say which ops the kernel does")
+    doubt = [item for item, may in kernels.may_do.items() if wanted <= may | kernels.does[item]]
+    if not whole and doubt:
+        named = " and ".join(sorted(wanted & kernels.may_do[doubt[0]]))
+        short = kernels.names(window, doubt[:1])
+        raise Unknown(f"{short} lists {named}, and another kernel may do the work")
+    if whole:
+        measured = f"one kernel: {kernels.names(window, whole)}"
+    elif missing:
+        measured = f"no kernel does {' or '.join(missing)}"
+    else:
+        measured = f"separate kernels: {kernels.names(window, some)}"
+    verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
+    return from_selection(kernels.found, verdict, measured, items=whole or some or None)

@@ -1,14 +1,4 @@
-"""One quantity against another: of the other trace (`A`, given with --against), or of something
-else in the same trace.
-
-`gpu time < 0.9x of A` compares medians over the same scope in both traces; `10% faster than A`
-means at least that much less GPU time. `last gemm time < 0.95x of first gemm` stays within this
-one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half of
-the GPU time. A selector without a quantity is counted: `kernels < A`. On a CPU the time of ops
-stands for that of kernels and the step for the whole, unless the prediction speaks of a GPU.
-`aten::sum gpu time` is the time of the kernels below an op. Host time is never compared with that
-of kernels.
-"""
+"""One quantity against another."""
 
 from __future__ import annotations
 
@@ -18,9 +8,9 @@ from statistics import median
 from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_of
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known
+from foretrace.analyze.guess.kinds import Measurement, Miss, Query, known, prediction
 from foretrace.analyze.guess.kinds.fields import written_out
-from foretrace.analyze.guess.kinds.time import MASKED_LANES
+from foretrace.analyze.guess.kinds.time import masked_lanes
 from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
 from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait
@@ -33,43 +23,6 @@ _SOME = (">", ">=", "==", "~")  # a share of this much needs something to take i
 _NOISE = 0.01  # of one step against another
 _LONGER = {word: word for word in ("more", "less", "slower", "faster")}
 _SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
-
-
-def measure(query: Query) -> Measurement:
-    """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
-    query = replace(query, args=_complete(query.args, on_cpu=query.on_cpu))
-    query = replace(query, args={**query.args, **_on_one_clock(query)})
-    left: Measure = query.args["left"]
-    first = query.windows[0]
-    of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
-    if of_step and first.whole and first.evidence.trace.spans.steps:
-        query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
-    kernels = left.selector and replace(left.selector, text="kernels", written="")
-    if kernels == HEADS["kernels"] and query.args.get("right") is _GPU_TIME and not query.says_gpu:
-        raise Unknown(
-            "all kernels are nearly all of the GPU time: say `gpu busy`, or `of the step`"
-        )
-    some = "right" in query.args and query.compare.symbol in _SOME
-    some &= "ratio" in query.args or (left.name == "time" and query.compare.symbol in (">", ">="))
-    if some and left.selector and not query.on_cpu and _none(query, left.selector):
-        return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
-    mine = left.median(query.windows)
-    if "right" in query.args:
-        right: Measure = query.args["right"]
-        theirs = right.median(query.windows)
-    else:
-        right, theirs = replace(left, text="A"), left.median(query.need_others())
-    verdict = _verdict(query, mine, theirs)
-    if query.says_step and right == _GPU_TIME and left.selector and left.selector.on_gpu:
-        _agrees_with_step(query, mine, verdict)
-    in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
-    shown = percent_text if in_percent else ratio_text
-    ratio = f" ({shown(mine / theirs)})" if theirs else ""
-    measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
-    window = query.windows[0]
-    if query.on_cpu:
-        return Measurement(verdict, f"{measured}; both include profiler overhead", window=window)
-    return Measurement(verdict, measured, window=window, rows=left.rows(window))
 
 
 def _agrees_with_step(query: Query, mine: float, verdict: str) -> None:
@@ -221,6 +174,7 @@ def _verdict(query: Query, mine: float, theirs: float) -> str:
     return compare.of(mine, Amount("0", 0))
 
 
+@known
 def _compiled_overhead(miss: Miss) -> bool:
     left, others = miss.query.args.get("left"), miss.query.others
     if not isinstance(left, Measure) or not others:
@@ -229,30 +183,71 @@ def _compiled_overhead(miss: Miss) -> bool:
     return slower and miss.evidence.is_compiled and not others[0].evidence.is_compiled
 
 
-COMPILED_OVERHEAD = known("compiled_overhead", _compiled_overhead)
-KIND = GuessKind(
+@prediction(
     "ratios",
     80,
-    (
-        "{left:measure} takes|take|is|are [{compare:compare}] {ratio:part} as-long {right:measure}",
-        "{left:measure} {compare:compare} {ratio:part} of {other:other}",
-        "{left:measure} {compare:compare} {ratio:part} of {right:measure}",
-        "{left:measure} {compare:compare} {other:other}",
-        "{count:count} fewer {left:measure} than {other:other}",
-        "{count:count} more {left:measure} than {other:other}",
-        "fewer|less|more {left:measure} than {other:other}",
-        "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
-        "{what:selector} [time|share] {compare:compare} {share:share}",
-        "{left:measure} takes|take|is|are [{ratio:part}] {longer:longer} than {right:measure}",
-        "{left:measure} {compare:compare} {right:measure}",
-        "[{compare:compare}] {ratio:part} of {right:measure} is [a|an] {what:selector}",
-        "most [of] [gpu|kernel|total] time is [a|an] {what:selector}",
-        "{what:selector} dominates|dominate",
-        "mostly {what:selector}",
-        "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",
-    ),
-    measure,
+    "{left:measure} takes|take|is|are [{compare:compare}] {ratio:part} as-long {right:measure}",
+    "{left:measure} {compare:compare} {ratio:part} of {other:other}",
+    "{left:measure} {compare:compare} {ratio:part} of {right:measure}",
+    "{left:measure} {compare:compare} {other:other}",
+    "{count:count} fewer {left:measure} than {other:other}",
+    "{count:count} more {left:measure} than {other:other}",
+    "fewer|less|more {left:measure} than {other:other}",
+    "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
+    "{what:selector} [time|share] {compare:compare} {share:share}",
+    "{left:measure} takes|take|is|are [{ratio:part}] {longer:longer} than {right:measure}",
+    "{left:measure} {compare:compare} {right:measure}",
+    "[{compare:compare}] {ratio:part} of {right:measure} is [a|an] {what:selector}",
+    "most [of] [gpu|kernel|total] time is [a|an] {what:selector}",
+    "{what:selector} dominates|dominate",
+    "mostly {what:selector}",
+    "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",
     expected=expected,
     slots={"longer": Slot("longer, slower, more, less, faster", one_of(_LONGER))},
-    reasons=(COMPILED_OVERHEAD, MASKED_LANES),
+    reasons=(_compiled_overhead, masked_lanes),
 )
+def measure(query: Query) -> Measurement:
+    """One quantity against another: of the other trace (`A`, given with --against), or of something
+    else in the same trace.
+
+    `gpu time < 0.9x of A` compares medians over the same scope in both traces; `10% faster than A`
+    means at least that much less GPU time. `last gemm time < 0.95x of first gemm` stays within this
+    one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half
+    of the GPU time. A selector without a quantity is counted: `kernels < A`. On a CPU the time of
+    ops stands for that of kernels and the step for the whole, unless the prediction speaks of a
+    GPU. `aten::sum gpu time` is the time of the kernels below an op. Host time is never compared
+    with that of kernels.
+    """
+    query = replace(query, args=_complete(query.args, on_cpu=query.on_cpu))
+    query = replace(query, args={**query.args, **_on_one_clock(query)})
+    left: Measure = query.args["left"]
+    first = query.windows[0]
+    of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
+    if of_step and first.whole and first.evidence.trace.spans.steps:
+        query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
+    kernels = left.selector and replace(left.selector, text="kernels", written="")
+    if kernels == HEADS["kernels"] and query.args.get("right") is _GPU_TIME and not query.says_gpu:
+        raise Unknown(
+            "all kernels are nearly all of the GPU time: say `gpu busy`, or `of the step`"
+        )
+    some = "right" in query.args and query.compare.symbol in _SOME
+    some &= "ratio" in query.args or (left.name == "time" and query.compare.symbol in (">", ">="))
+    if some and left.selector and not query.on_cpu and _none(query, left.selector):
+        return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
+    mine = left.median(query.windows)
+    if "right" in query.args:
+        right: Measure = query.args["right"]
+        theirs = right.median(query.windows)
+    else:
+        right, theirs = replace(left, text="A"), left.median(query.need_others())
+    verdict = _verdict(query, mine, theirs)
+    if query.says_step and right == _GPU_TIME and left.selector and left.selector.on_gpu:
+        _agrees_with_step(query, mine, verdict)
+    in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
+    shown = percent_text if in_percent else ratio_text
+    ratio = f" ({shown(mine / theirs)})" if theirs else ""
+    measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
+    window = query.windows[0]
+    if query.on_cpu:
+        return Measurement(verdict, f"{measured}; both include profiler overhead", window=window)
+    return Measurement(verdict, measured, window=window, rows=left.rows(window))

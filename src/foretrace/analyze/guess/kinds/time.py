@@ -1,23 +1,25 @@
-"""Time: of the GPU (the union of its operations), of the host (the length of the window), of
-kernels (the sum of durations), of a call without the profiler (`wall time`, from a run record).
-
-Several calls are judged by the one with the median GPU time. `median`, `mean`, `longest` and
-`shortest` before a kernel
-word are over all its launches in the scope. Host times include profiler overhead. `each` judges
-every launch. `== 56 us` holds for what rounds to 56; state a tolerance with `+- 10%` or `+- 3 us`,
-or write `about`. `varies by` is the spread of the durations of one kernel with the same shapes:
-longest minus shortest, over the median.
-"""
+"""Times, sizes and rates, and the predicted step."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import mean, median
 
-from foretrace.analyze.guess import kinds
-from foretrace.analyze.guess.grammar import Slot
-from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each
+from foretrace.analyze.fixes import Predicted
+from foretrace.analyze.guess.grammar import Slot, list_of, read_name
+from foretrace.analyze.guess.kinds import (
+    Measurement,
+    Miss,
+    Query,
+    judge_all,
+    known,
+    per_window,
+    prediction,
+    tally,
+)
+from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each, select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
 from foretrace.analyze.guess.words import (
     Amount,
@@ -27,7 +29,7 @@ from foretrace.analyze.guess.words import (
     Token,
     read_selector,
 )
-from foretrace.base.units import count_text, percent_text, time_text
+from foretrace.base.units import bytes_text, count_text, flops_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
     **dict.fromkeys(("longest", "slowest", "biggest", "largest", "max"), max),
@@ -38,24 +40,7 @@ _STATISTICS: dict[str, Callable[[list[float]], float]] = {
 _NOTES = {"cpu time": " (includes profiler overhead)", "wall time": " (without the profiler)"}
 
 
-def measure(query: kinds.Query) -> kinds.Measurement:
-    """Judge `gpu time < 300 us`, `gemm time < 60 us each` or `gemm time varies by < 20%`."""
-    if "varies" in query.args:
-        return _spread(query)
-    if {"each", "quantifier", "most", "part"} & set(query.args):
-        return kinds.per_window(_every)(query)
-    if query.args.get("longest", "total") != "total":
-        return _launches(query)
-    clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
-    what = Measure(clock, clock) if clock else Measure("", "time", query.what)
-    middle, window = what.median(query.windows), query.windows[0]
-    if not clock and "takes" in query.args and window.whole and not query.says_total:
-        middle = _agreed(query, what)
-    shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
-    return kinds.Measurement(query.nearly(middle), shown, window=window, rows=what.rows(window))
-
-
-def _agreed(query: kinds.Query, what: Measure) -> float:
+def _agreed(query: Query, what: Measure) -> float:
     """`the matmul takes 180 us`: each one, in a step, or `in total`; unknown where that matters."""
     first = query.windows[0]
     steps = windows_of(Scope("pass"), first.evidence)
@@ -70,7 +55,7 @@ def _agreed(query: kinds.Query, what: Measure) -> float:
     raise Unknown(f"{shown}: say which is meant")
 
 
-def _launches(query: kinds.Query) -> kinds.Measurement:
+def _launches(query: Query) -> Measurement:
     """`median kernel time`: over all launches of the scope."""
     word, first = query.args["longest"], query.windows[0]
     values = [value for window in query.windows for value in each(window, query.what, "time")]
@@ -78,10 +63,10 @@ def _launches(query: kinds.Query) -> kinds.Measurement:
     shown = f"{time_text(value)} ({word} of {count_text(len(values))})"
     found = certain(first, query.what)
     rows = found.sure if found.on_gpu else []
-    return kinds.Measurement(query.nearly(value), shown, window=first, rows=rows)
+    return Measurement(query.nearly(value), shown, window=first, rows=rows)
 
 
-def _every(window: Window, query: kinds.Query) -> kinds.Measurement:
+def _every(window: Window, query: Query) -> Measurement:
     values, found = each(window, query.what, "time"), certain(window, query.what)
     quantifier = query.args.get("quantifier", "every")
     found_out = {"hit": True, "miss": False, "unknown": None}
@@ -90,16 +75,16 @@ def _every(window: Window, query: kinds.Query) -> kinds.Measurement:
     wrong = [item for item, answer in pairs if answer is (quantifier == "no")]
     least, most = time_text(min(values)), time_text(max(values))
     shown = least if len(values) == 1 else f"{least} to {most}"
-    verdict = kinds.judge_all(quantifier, answers, unclear=False)
+    verdict = judge_all(quantifier, answers, unclear=False)
     if {"most", "part"} & set(query.args):
         many = answers.count(True)
         shown = f"{count_text(many)} of {count_text(len(answers))}, {shown}"
         said: Compare = query.args.get("share", Compare(">=" if "part" in query.args else ">"))
         verdict = said.of(many / len(answers), query.args.get("part", Amount("50%", 0.5)))
-    return kinds.Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
+    return Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
 
 
-def _spread(query: kinds.Query) -> kinds.Measurement:
+def _spread(query: Query) -> Measurement:
     """Over the whole scope at once: the same kernel in different steps is the point."""
     selector = query.what
     if selector.kind == "step":
@@ -107,7 +92,7 @@ def _spread(query: kinds.Query) -> kinds.Measurement:
         if len(steps) < 2:
             raise Unknown("the trace has no two steps to compare")
         worst = (max(steps) - min(steps)) / median(steps)
-        return kinds.Measurement(query.judge(worst), percent_text(worst), window=query.windows[0])
+        return Measurement(query.judge(worst), percent_text(worst), window=query.windows[0])
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation")
     groups: dict[tuple[str, object], list[float]] = defaultdict(list)
@@ -122,10 +107,11 @@ def _spread(query: kinds.Query) -> kinds.Measurement:
     worst = max((max(times) - min(times)) / max(median(times), 1) for times in repeated)
     first = query.windows[0]
     rows = certain(first, selector).sure
-    return kinds.Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
+    return Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
 
 
-def _masked_lanes(miss: kinds.Miss) -> bool:
+@known
+def masked_lanes(miss: Miss) -> bool:
     """Only Liger's kernels are slower than predicted, and their rows are not a power of two."""
     operations = miss.operations
     if miss.selector is None or miss.compare not in ("<", "<=") or not operations:
@@ -145,24 +131,125 @@ def _timed(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     return found, after
 
 
-MASKED_LANES = kinds.known("masked_lanes", _masked_lanes)
-KIND = kinds.GuessKind(
+@prediction(
     "time",
     70,
-    (
-        f"[median] {'|'.join(CLOCKS)} time {{compare:compare}} {{amount:time}}",
-        "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
-        "{what:selector} "
-        "[time|takes|take] [{compare:compare}] {amount:time}",
-        "{what:timed} time {compare:compare} {amount:time} [each]",
-        "{what:timed} takes|take [{compare:compare}] {amount:time} [each]",
-        "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
-        "most {what:selector} takes|take [{compare:compare}] {amount:time}",
-        "[{share:phrase}] {part:share} of {what:selector} takes|take [{compare:compare}] "
-        "{amount:time}",
-        "{what:selector} time varies by {compare:compare} {amount:share}",
-    ),
-    measure,
+    f"[median] {'|'.join(CLOCKS)} time {{compare:compare}} {{amount:time}}",
+    "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
+    "{what:selector} "
+    "[time|takes|take] [{compare:compare}] {amount:time}",
+    "{what:timed} time {compare:compare} {amount:time} [each]",
+    "{what:timed} takes|take [{compare:compare}] {amount:time} [each]",
+    "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
+    "most {what:selector} takes|take [{compare:compare}] {amount:time}",
+    "[{share:phrase}] {part:share} of {what:selector} takes|take [{compare:compare}] {amount:time}",
+    "{what:selector} time varies by {compare:compare} {amount:share}",
     slots={"timed": Slot("a selector; of steps, the time is `per step: cpu time`", _timed)},
-    reasons=(MASKED_LANES,),
+    reasons=(masked_lanes,),
 )
+def _timed_work(query: Query) -> Measurement:
+    """Time: of the GPU (the union of its operations), of the host (the length of the window), of
+    kernels (the sum of durations), of a call without the profiler (`wall time`, from a run record).
+
+    Several calls are judged by the one with the median GPU time. `median`, `mean`, `longest` and
+    `shortest` before a kernel word are over all its launches in the scope. Host times include
+    profiler overhead. `each` judges every launch. `== 56 us` holds for what rounds to 56; state a
+    tolerance with `+- 10%` or `+- 3 us`, or write `about`. `varies by` is the spread of the
+    durations of one kernel with the same shapes: longest minus shortest, over the median.
+    """
+    if "varies" in query.args:
+        return _spread(query)
+    if {"each", "quantifier", "most", "part"} & set(query.args):
+        return per_window(_every)(query)
+    if query.args.get("longest", "total") != "total":
+        return _launches(query)
+    clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
+    what = Measure(clock, clock) if clock else Measure("", "time", query.what)
+    middle, window = what.median(query.windows), query.windows[0]
+    if not clock and "takes" in query.args and window.whole and not query.says_total:
+        middle = _agreed(query, what)
+    shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
+    return Measurement(query.nearly(middle), shown, window=window, rows=what.rows(window))
+
+
+_TEXT: dict[str, Callable[[float], str]] = {
+    "flops": flops_text,
+    "bytes": bytes_text,
+    "rate": lambda value: flops_text(value) + "/s",
+    "bandwidth": lambda value: bytes_text(value) + "/s",
+}
+_PER_SECOND = {"rate": "flops", "bandwidth": "bytes"}
+
+
+def _values(window: Window, selector: Selector, quantity: str) -> list[float]:
+    if quantity not in _PER_SECOND:
+        return each(window, selector, quantity)
+    amounts = each(window, selector, _PER_SECOND[quantity])
+    times = each(window, selector, "time")
+    return [amount / max(time, 1) * 1e9 for amount, time in zip(amounts, times, strict=True)]
+
+
+@prediction(
+    "sizes",
+    60,
+    *(
+        tuple(
+            f"{{what:selector}} {name} {{compare:compare}} {{amount:{name}}} [each]"
+            for name in _TEXT
+        )
+        + tuple(
+            f"{{what:selector}} reaches [{{compare:compare}}] {{{name}:{name}}}"
+            for name in _PER_SECOND
+        )
+    ),
+)
+@per_window
+def _size(window: Window, query: Query) -> Measurement:
+    """Compute and memory traffic: FLOPs and bytes of kernels from recorded shapes, bytes of
+    memcpys, and the rates they give.
+
+    `each` judges every kernel; without it the sum over the scope is meant. `rate` and `bandwidth`
+    are always of each kernel, at its own duration. FLOPs and bytes are those that the op must do
+    and move; what a kernel in fact moved is not in a trace. Bytes that are only estimated (a Triton
+    kernel's arguments do not say what is read and what is written) leave a prediction unknown.
+    """
+    quantity = next(name for name in _TEXT if name in query.args)
+    if "amount" not in query.args:  # `gemm reaches 500 TFLOP/s`
+        at_least = {"compare": Compare(">="), "amount": query.args[quantity]}
+        query = replace(query, args=at_least | dict(query.args))
+    values = _values(window, query.what, quantity)
+    shown = values if "each" in query.args or quantity in _PER_SECOND else [sum(values)]
+    verdicts = [query.judge(value) for value in shown]
+    texts = [_TEXT[quantity](value) for value in shown]
+    measured = tally(texts) if len(texts) > 1 else texts[0]
+    verdict = "miss" if "miss" in verdicts else "hit"
+    return Measurement(verdict, measured, rows=select(window, query.what).sure)
+
+
+def _after(found: Predicted, names: list[str]) -> float:
+    """The step with these fixes."""
+    known = {each.fix: each for each in found.fixes}
+    missing = [name for name in names if name not in known]
+    if missing:
+        applying = ", ".join(known) or "none"
+        raise Unknown(f"{missing[0]} does not apply to this step; those that do: {applying}")
+    return found.together([known[name] for name in names])
+
+
+@prediction(
+    "predicted",
+    56,
+    "predicted step {compare:compare} {amount:time}",
+    "predicted step {compare:compare} {amount:time} after {fixes:fixes}",
+    slots={"fixes": Slot("names of fixes between commas or `and`", list_of(read_name, least=1))},
+)
+def _predicted(query: Query) -> Measurement:
+    """The step without the profiler, as a replay of the typical step predicts it: as it is, or
+    after fixes that apply (`foretrace whatif TRACE` lists their names).
+    """
+    found = query.windows[0].evidence.replayed
+    if found is None:
+        raise Unknown("no step of this trace can be replayed")
+    names: list[str] = query.args.get("fixes", [])
+    value = _after(found, names) if names else found.now_ns
+    return Measurement(query.judge(value), f"about {time_text(value)}, predicted")

@@ -1,17 +1,12 @@
-"""What the most expensive kernel, op or step is.
-
-The top kernel is the name with the most time in the scope, the longest kernel the single launch
-that took longest. The top op is the one whose own launches take the most GPU time; on a CPU, the
-one with the most self time, as `look` has it. An op that is above all others by another count only
-(host time, the ops around it) is unknown. The longest step is the one that takes the host longest.
-"""
+"""The most expensive kernel, op or step."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window, waits
+from foretrace.analyze.guess.kinds import Measurement, Query, per_window, prediction
+from foretrace.analyze.guess.kinds.bounds import gpu_waits
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selection import certain, label, select
 from foretrace.analyze.guess.windows import Unknown, Window, named
@@ -19,19 +14,11 @@ from foretrace.analyze.guess.words import HEADS, Selector
 from foretrace.base.units import percent_text, time_text
 
 
-def _judge(window: Window, query: Query) -> Measurement:
-    if "thing" in query.args or "bottleneck" in query.args:
-        return _thing(window, query)
-    return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
-        window, query
-    )
-
-
 def _thing(window: Window, query: Query) -> Measurement:
     """Whether it takes more GPU time than any other kind of work; a bottleneck leaves no idle."""
     if "bottleneck" in query.args and not query.args["trait"].on_gpu:
         waited = {**query.args, "what": query.args["trait"]}
-        return waits.measure(replace(query, args=waited))
+        return gpu_waits.measure(replace(query, args=waited))
     window.need_whole()
     found, gpu = certain(window, query.args["trait"]), window.evidence.trace.gpu
     if not found.on_gpu or not gpu.usable[window.rows].all():
@@ -152,18 +139,30 @@ def _kernel(window: Window, query: Query) -> Measurement:
     return Measurement(query.hit_if(right), measured, rows=rows)
 
 
-KIND = GuessKind(
+@prediction(
     "top",
     29,
-    (
-        "top|longest kernel is [not] [a|an] {trait:selector}",
-        "{trait:selector} is|are [not] top|longest kernel",
-        "top op is [not] {trait:selector}",
-        "{trait:selector} is|are [not] top op",
-        "top|fastest step is [not] {trait:selector}",
-        "{trait:selector} is [not] top|fastest step",
-        "{trait:selector} is|are [not] top thing",
-        "{trait:selector} is|are [not] bottleneck",
-    ),
-    per_window(_judge),
+    "top|longest kernel is [not] [a|an] {trait:selector}",
+    "{trait:selector} is|are [not] top|longest kernel",
+    "top op is [not] {trait:selector}",
+    "{trait:selector} is|are [not] top op",
+    "top|fastest step is [not] {trait:selector}",
+    "{trait:selector} is [not] top|fastest step",
+    "{trait:selector} is|are [not] top thing",
+    "{trait:selector} is|are [not] bottleneck",
 )
+@per_window
+def _judge(window: Window, query: Query) -> Measurement:
+    """What the most expensive kernel, op or step is.
+
+    The top kernel is the name with the most time in the scope, the longest kernel the single launch
+    that took longest. The top op is the one whose own launches take the most GPU time; on a CPU,
+    the one with the most self time, as `look` has it. An op that is above all others by another
+    count only (host time, the ops around it) is unknown. The longest step is the one that takes the
+    host longest.
+    """
+    if "thing" in query.args or "bottleneck" in query.args:
+        return _thing(window, query)
+    return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
+        window, query
+    )
