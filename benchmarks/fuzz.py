@@ -50,8 +50,8 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.job_verdict import overview_of_job
 from foretrace.show.overview.predictions import whatif
 from foretrace.show.render import job_page, look_page, why_page
+from foretrace.show.render.fixes_page import whatif_page
 from foretrace.show.render.terminal import drawn
-from foretrace.show.render.whatif_page import page as whatif_page
 from foretrace.show.share.publish import redact
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -12,8 +12,7 @@ from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.memory_html import SnapshotPage
 from foretrace.show.html.page import GemmsPage, RoofsPage
-from foretrace.show.html.report import Report, TryPage
-from foretrace.show.html.why_html import WhyPage
+from foretrace.show.html.report import Report, TryPage, WhyPage
 from foretrace.show.render.terminal import Section
 from foretrace.show.serve.library import SearchResult
 from foretrace.show.serve.tiles import PackedTile

@@ -78,6 +78,13 @@ def change_text(
     return f"{old if new.endswith(f' {unit}') else text(before)} to {new}"
 
 
+def range_text(
+    low: float | None, high: float | None, text: Callable[[float | None], str] = time_text
+) -> str:
+    """`37.4 to 69.8 us`, or one of them where both read the same."""
+    return text(low) if text(low) == text(high) else change_text(low, high, text)
+
+
 def _scaled(
     value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f"
 ) -> str:

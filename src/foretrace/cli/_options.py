@@ -358,14 +358,20 @@ def is_snapshot(path: str, reading: Reading) -> bool:
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
     from foretrace.show.overview.job_verdict import overview_of_job
-    from foretrace.show.render.terminal import plain
 
     with reading.job(path) as job:
         found = overview_of_job(job)
-    for first in found.left_out[:1]:
-        more = f" (and {len(found.left_out) - 1:,} more)" if len(found.left_out) > 1 else ""
-        say(plain(f"warning: left out: {first.path}: {first.text} [{first.code}]{more}"))
+    warn_of_left_out([f"{each.path}: {each.text} [{each.code}]" for each in found.left_out])
     return found
+
+
+def warn_of_left_out(files: Sequence[str]) -> None:
+    """Name the first file that was left out, with its reason, and count the others."""
+    from foretrace.show.render.terminal import plain
+
+    for first in files[:1]:
+        more = f" (and {len(files) - 1:,} more)" if len(files) > 1 else ""
+        say(plain(f"warning: left out: {first}{more}"))
 
 
 _PAGE = """<!doctype html>

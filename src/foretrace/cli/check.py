@@ -63,12 +63,7 @@ def command(
     """
     from foretrace.analyze.guess.marking import document
     from foretrace.model.allocator.view import is_snapshot
-    from foretrace.show.render.verdicts import (
-        coloured,
-        verdicts_markdown,
-        verdicts_page,
-        verdicts_text,
-    )
+    from foretrace.show.render import verdicts as pages
 
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
@@ -80,12 +75,12 @@ def command(
         verdicts, lost = _of_job(trace, texts, files, reading)
     else:
         verdicts, lost = _of_trace(trace, texts, files, against, reading)
-    text = verdicts_text(verdicts) if whole else verdicts_page(verdicts)
+    text = pages.verdicts_text(verdicts) if whole else pages.verdicts_page(verdicts)
     use.answer(
         form,
         document(verdicts),
-        lambda _: coloured(text) if use.shows_bold() else text,
-        lambda _: verdicts_markdown(text),
+        lambda _: pages.coloured(text) if use.shows_bold() else text,
+        lambda _: pages.verdicts_markdown(text),
     )
     return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
 

@@ -88,7 +88,7 @@ def command(
         load_counters,
         with_earlier,
     )
-    from foretrace.show.render.counters_page import counters_markdown, counters_text
+    from foretrace.show.render.counters_page import page
 
     everything, trace, kernel = given.pop("all"), None, given["kernel"]
     try:
@@ -111,8 +111,8 @@ def command(
         document = counters_document(trace, found)
     if earlier is not None and against is not None:
         document = with_earlier(document, earlier, against)
-    how = {"everything": everything, "width": use.width(), "bold": use.shows_bold()}
-    use.answer(form, document, counters_text, counters_markdown, **how)
+    every = everything or form == "markdown"
+    use.answer_in_sections(form, document, lambda: page(document, every=every, width=use.width()))
     return int(reading.fails(trace))
 
 

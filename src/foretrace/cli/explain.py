@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from foretrace.cli import _options as use
-
-if TYPE_CHECKING:
-    from foretrace.show.render.terminal import Section
 
 
 @click.command("explain", epilog="See: foretrace docs findings")
@@ -24,13 +19,7 @@ def command(names: tuple[str, ...], form: str) -> None:
     foretrace explain sync_stalls
     foretrace explain cuda_graph --json
     """
-    from foretrace.show.overview.manuals import manual
+    from foretrace.show.render.fixes_page import manual, manual_page
 
     found = manual(names)
-
-    def drawn() -> list[Section]:
-        from foretrace.show.render.explain_page import page
-
-        return page(found, listed=not names)
-
-    use.answer_in_sections(form, found, drawn)
+    use.answer_in_sections(form, found, lambda: manual_page(found, listed=not names))

@@ -101,7 +101,7 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
     from foretrace.analyze.fixes import fixes
     from foretrace.analyze.guess.forecast import asked, forecast
     from foretrace.show.render import terminal
-    from foretrace.show.render.whatif_page import before, forecast_page
+    from foretrace.show.render.fixes_page import before, forecast_page
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
     b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))

@@ -57,9 +57,7 @@ def command(
     if add is not None:
         add_entry(folder, _entry(add, commit or "", date, reading))
     found = history(*read_entries(folder))
-    for line in found.left_out[:1]:
-        more = f" (and {len(found.left_out) - 1:,} more)" if len(found.left_out) > 1 else ""
-        use.say(f"warning: left out: {line}{more}")
+    use.warn_of_left_out(found.left_out)
     if target is not None:
         write_page(target, history_html(found), [])
     use.answer_in_sections(form, found, lambda: page(found, every=every))
@@ -68,7 +66,7 @@ def command(
 
 def _entry(add: str, commit: str, date: str | None, reading: use.Reading) -> HistoryEntry:
     from foretrace.analyze.history import entry_of
-    from foretrace.show.overview.memory_line import memory_of
+    from foretrace.show.overview.look_document import memory_of
 
     when = _utc(date)  # a wrong date costs no reading
     trace = reading.trace(add)

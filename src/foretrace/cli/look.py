@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -92,8 +93,10 @@ def command(
         whole = any(wanted.values())
         document, page, odd = _look_set(trace, inside, reading, steering, whole=whole)
     else:
-        asked = _Wanted(wanted, region, beside, captures, top, explain, steering)
-        document, page, odd = _look(trace, inside, reading, asked)
+        found, odd = _look(trace, inside, reading, captures, steering)
+        document, page = found.look, partial(_page, found, wanted, explain, top)
+        if region is not None:
+            page = partial(_region, [trace, *beside], region, captures, top, reading)
     use.answer_in_sections(form, document, page)
     if reading.strict and odd:
         use.say(f"--strict: {odd}")
@@ -113,64 +116,47 @@ def _odd(ledgers: Sequence[LedgerEntry], notes: Sequence[NoteEntry] = (), left_o
     return ", ".join([*words, f"{plural(left_out, 'file')} left out"] if left_out else words)
 
 
-class _Wanted(NamedTuple):
-    """What the page is to show; `parts` has the options `--kernels` to `--all`."""
-
-    parts: dict[str, bool]
-    region: str | None
-    beside: tuple[str, ...]
-    captures: str | None
-    top: int
-    explain: str | None
-    steering: Steering
-
-    def page(self, found: Overview) -> list[Section]:
-        from foretrace.show.render.look_page import first_screen, sections
-
-        if self.explain is not None:
-            from foretrace.show.render.explain_page import explained
-
-            return explained(found.look, self.explain)
-        every = [name for name in EVERY if name != "modules" or found.look.modules]
-        names = use.chosen_parts(self.parts, every)
-        return sections(found, names, self.top) if names else first_screen(found, use.width())
-
-
 def _look(
-    trace: str, inside: FolderContents | None, reading: use.Reading, wanted: _Wanted
-) -> Answer:
-    """One trace; files beside it that cannot be read are odd."""
+    trace: str,
+    inside: FolderContents | None,
+    reading: use.Reading,
+    captures: str | None,
+    steering: Steering,
+) -> tuple[Overview, str]:
+    """One trace, and why --strict must fail; files beside it that cannot be read are odd."""
     from foretrace.schema.run_record import read_run
     from foretrace.show.overview.reading import overview_of
-    from foretrace.show.render.terminal import plain
 
+    cache, limits = reading.cache, reading.limits
     with use.lean():
-        found = overview_of(
-            trace,
-            cache=reading.cache,
-            limits=reading.limits,
-            captures=wanted.captures,
-            steering=wanted.steering,
-        )
+        found = overview_of(trace, cache=cache, limits=limits, captures=captures, steering=steering)
     use.warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
-    if left_out:  # the document of one trace has no place for unreadable files beside it
-        more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
-        use.say(plain(f"warning: left out: {left_out[0]}{more}"))
+    use.warn_of_left_out(left_out)  # the document of one trace has no place for them
+    return found, _odd([found.look.ledger], left_out=len(left_out))
 
-    def page() -> list[Section]:
-        if wanted.region is None:
-            return wanted.page(found)
-        from foretrace.show.overview import look_region
-        from foretrace.show.render.look_page import region_page
 
-        if wanted.beside:
-            return _beside([trace, *wanted.beside], wanted.region, reading)
-        return region_page(
-            look_region(reading.trace(trace, wanted.captures), wanted.region), wanted.top
-        )
+def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Section]:
+    from foretrace.show.render.fixes_page import explained
+    from foretrace.show.render.look_page import first_screen, sections
 
-    return found.look, page, _odd([found.look.ledger], left_out=len(left_out))
+    if explain is not None:
+        return explained(found.look, explain)
+    every = [name for name in EVERY if name != "modules" or found.look.modules]
+    names = use.chosen_parts(parts, every)
+    return sections(found, names, top) if names else first_screen(found, use.width())
+
+
+def _region(
+    paths: list[str], name: str, captures: str | None, top: int, reading: use.Reading
+) -> list[Section]:
+    """One region: of the first trace alone, or of several side by side."""
+    from foretrace.show.overview import look_region
+    from foretrace.show.render.look_page import region_page
+
+    if len(paths) > 1:
+        return _beside(paths, name, reading)
+    return region_page(look_region(reading.trace(paths[0], captures), name), top)
 
 
 def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section]:

@@ -13,7 +13,6 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from foretrace.model.allocator.view import MemoryView
     from foretrace.schema.snapshot import Snapshot
-    from foretrace.show.render.terminal import Section
 
 # how pickles begin, and files packed with gzip, xz and zstd
 _BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
@@ -63,18 +62,14 @@ def command(
         if sys.stdin.isatty() or not stdin.peek(6)[:6].startswith(_BINARY):
             return _explain(form)
     from foretrace.show.overview.allocator import memory_document
+    from foretrace.show.render.memory_page import page
 
     target = use.new_file(html, overwrite=overwrite) if html else None
     held = _held(snapshot, reading)
     views = _views(snapshot, held, reading)
     found = memory_document(held, views)
 
-    def drawn() -> list[Section]:
-        from foretrace.show.render.memory_page import page
-
-        return page(found, top=top)
-
-    use.answer_in_sections(form, found, drawn)
+    use.answer_in_sections(form, found, lambda: page(found, top=top))
     if target is not None:
         from foretrace.show.html.memory_html import memory_html
         from foretrace.show.html.page import write_page

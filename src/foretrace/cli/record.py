@@ -161,7 +161,8 @@ def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool
     from foretrace.model.opening import open as open_trace
     from foretrace.schema.documents import encode
     from foretrace.show.overview.counter_document import counters_document
-    from foretrace.show.render.counters_page import counters_text
+    from foretrace.show.render.counters_page import page
+    from foretrace.show.render.terminal import drawn
 
     given = click.get_current_context().params
     passed = {
@@ -180,7 +181,8 @@ def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool
     show(Path(path))
     exports = " ".join(f"--ncu {each.export.path}" for each in found)
     more = f"more: foretrace counters {path} {exports} --all"
-    click.echo("\n" + counters_text(document, width=use.width(), bold=use.shows_bold(), more=more))
+    found_page = page(document, every=False, width=use.width(), more=more)
+    click.echo("\n" + drawn(found_page, bold=use.shows_bold(), width=use.width()))
     return 0
 
 

@@ -33,29 +33,28 @@ def command(
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.show.render.terminal import plain
-    from foretrace.show.share.publish import (
-        INDEX,
-        KEEP,
-        OF_COMPILER,
-        OF_SNAPSHOT,
-        REMAINS,
-        UNKNOWN,
-        parse_keep,
-        removed_text,
-        share,
-    )
+    from foretrace.show.share import publish
     from foretrace.show.share.stores import store_for
 
     if bool(url) == bool(bucket):
         raise UsageError("no destination: pass --to URL or -b BUCKET")
-    wanted = parse_keep(keep)
+    wanted = publish.parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-    shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
-    compiled = [OF_COMPILER] if any(each.why for each in shared) else []
-    snapshots = [OF_SNAPSHOT] if any(not each.report for each in shared) else []
-    remains = [*REMAINS, *compiled, *snapshots, *(KEEP[name] for name in sorted(wanted))]
+    shared = publish.share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
+    compiled = [publish.OF_COMPILER] if any(each.why for each in shared) else []
+    snapshots = [publish.OF_SNAPSHOT] if any(not each.report for each in shared) else []
+    remains = [
+        *publish.REMAINS,
+        *compiled,
+        *snapshots,
+        *(publish.KEEP[name] for name in sorted(wanted)),
+    ]
     if as_json:
-        click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains, UNKNOWN)))
+        click.echo(
+            encode(
+                ShareDocument(1, store.place(""), publish.INDEX, shared, remains, publish.UNKNOWN)
+            )
+        )
     else:
         for each in shared:
             click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
@@ -64,9 +63,9 @@ def command(
             click.echo(f"  {each.perfetto or opens}")
         regions = sorted({plain(name) for each in shared for name in each.regions})
         named = [f"names of regions: {', '.join(regions)}"] if regions else []
-        click.echo(f"index: {store.place(INDEX)}", err=True)
-        _say("Removed:", removed_text(each.removed for each in shared))
-        _say("What remains in what was shared:", [*remains, *named, UNKNOWN])
+        click.echo(f"index: {store.place(publish.INDEX)}", err=True)
+        _say("Removed:", publish.removed_text(each.removed for each in shared))
+        _say("What remains in what was shared:", [*remains, *named, publish.UNKNOWN])
     return 1 if reading.strict and any(each.lost_data for each in shared) else 0
 
 

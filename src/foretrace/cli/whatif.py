@@ -10,7 +10,6 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.analyze.steering import Steering
-    from foretrace.show.render.terminal import Section
 
 
 @click.command("whatif", epilog="See: foretrace docs whatif")
@@ -39,15 +38,11 @@ def command(
     foretrace whatif trace.json --explain
     """
     from foretrace.show.overview.predictions import whatif
+    from foretrace.show.render.fixes_page import whatif_page
 
     opened = reading.trace(trace)
     use.warn_of_loss(opened)
     found = whatif(opened, fix, steering)
 
-    def drawn() -> list[Section]:
-        from foretrace.show.render.whatif_page import page
-
-        return page(found, explain=explain)
-
-    use.answer_in_sections(form, found, drawn)
+    use.answer_in_sections(form, found, lambda: whatif_page(found, explain=explain))
     return 1 if reading.strict and opened.ledger.lost_data else 0

@@ -63,7 +63,7 @@ def command(
         why.kernels = kernels_named(why, kernel)
     if html:
         from foretrace.show.html.page import write_page
-        from foretrace.show.html.why_html import why_html
+        from foretrace.show.html.report import why_html
 
         write_page(html, why_html(why), [path])
     use.answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))

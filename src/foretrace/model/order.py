@@ -111,6 +111,13 @@ class Order:
             for at, row in enumerate(frame.with_row_index().iter_rows(named=True))
         ]
 
+    @cached_property
+    def case_of_work(self) -> Ints:
+        """The case of every row of `gpu`; -1 for memcpys and memsets."""
+        found = np.full(len(self._trace.gpu), -1, np.int64)
+        found[self.row] = self.case
+        return found
+
     def _case(self, row: dict[str, Any], **counted: Any) -> Case:
         op = row["op"]
         same = {name: row[name] for name in _SAME.split()}

@@ -49,6 +49,11 @@ PAUSE_NS = 1_000
 WITHOUT_STEPS = -1
 
 
+def step_name(number: int) -> str:
+    """What a number of a step means to a reader."""
+    return "the recording" if number == WITHOUT_STEPS else f"step {number}"
+
+
 class JobGroup(Struct, frozen=True):
     """A process group as a header names it; `ranks` is empty where only its size is known."""
 

@@ -11,9 +11,9 @@ from corpus.builder import TraceBuilder
 from foretrace.read import recordings
 from foretrace.show.overview import sequences as module
 from foretrace.show.overview import summarize
+from foretrace.show.overview.look_document import serving_rows
 from foretrace.show.overview.page import LaunchSequence
 from foretrace.show.overview.sequences import sequences
-from foretrace.show.overview.serving import serving_rows
 from model.test_serving import _trace
 from model.test_utilization import H200
 from opened_traces import opened

@@ -13,9 +13,9 @@ from foretrace.show.html.timeline import Timeline
 from foretrace.show.html.trace_facts import facts
 from foretrace.show.html.view_data import matmuls_on_map
 from foretrace.show.overview import look, summarize
-from foretrace.show.overview.roof_words import cached_lines, roofs_entry, roofs_text
+from foretrace.show.overview.look_document import roofs_entry
 from foretrace.show.render.look_page import sections
-from foretrace.show.render.roofs_page import COLUMNS, roofline
+from foretrace.show.render.roofs_page import COLUMNS, cached_lines, roofline, roofs_text
 from foretrace.show.render.terminal import drawn
 from statements.places import ladder
 

@@ -215,7 +215,7 @@ export function endOf(filter: string): string | null {
   return isPath(filter) ? (filter.split(/(?:^| )> /).at(-1) ?? null) : null;
 }
 
-// A filter that names groups of GPU work, as the terminal does: `= RMSNorm`, `= loss | SwiGLU`. See `answers.py`.
+// A filter that names groups of GPU work, as the terminal does: `= RMSNorm`, `= loss | SwiGLU`. See `view_data.py`.
 export function groupsIn(filter: string): string[] | null {
   return filter.startsWith("= ") ? filter.slice(2).split(" | ") : null;
 }

@@ -40,6 +40,11 @@ class JobLanes(Struct, frozen=True):
     steps: pl.DataFrame
     error_ns: int | None
 
+    def name(self, rank: int, most: int | None = None) -> str:
+        """`rank 3 (node-1)`; the host only where the files name it, up to `most` letters of it."""
+        host = self.hosts.get(rank, "")[:most]
+        return f"rank {rank} ({host})" if host else f"rank {rank}"
+
 
 def default_ranks(found: JobDocument) -> frozenset[int]:
     """The rank that delays the others, and the median rank; without a delay the first few."""

@@ -42,7 +42,7 @@ from foretrace.model.metadata import device_of
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.finding import Verdict
-from foretrace.show.overview.roof_words import roofs_entry
+from foretrace.show.overview.look_document import roofs_entry
 
 Opens = Callable[[str], Trace]
 

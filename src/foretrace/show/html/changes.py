@@ -153,9 +153,7 @@ def _work(found: Comparison, *timelines: Timeline) -> Packed:
     found_in = np.zeros((4, len(table)), np.int64)
     for side, each in enumerate((found.a, found.b)):
         mine, gpu = table[:, 2] == side, each.trace.gpu
-        at, order = table[mine, 3], each.trace.order
-        case = np.full(len(gpu), -1, np.int64)
-        case[order.row] = order.case
+        at, case = table[mine, 3], each.trace.order.case_of_work
         start = gpu.start[at] - timelines[side].origin_ns
         found_in[:, mine] = gpu.id[at], start, gpu.end[at] - gpu.start[at], case[at]
     columns |= dict(zip(("event", "start", "length", "case"), found_in, strict=True))

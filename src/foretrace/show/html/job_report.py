@@ -18,7 +18,7 @@ from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.job import JobDocument
-from foretrace.schema.jobs import WITHOUT_STEPS
+from foretrace.schema.jobs import step_name
 from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.show.render.job_page import PARTS, sections
@@ -56,15 +56,12 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
     spans = spans.with_columns(pl.Series("row", rows), pl.Series("lane", lane))
     spans = spans.sort("lane", "row", "start_ns", maintain_order=True).with_row_index("event")
     steps = [
-        StepExtent(
-            "the recording" if step == WITHOUT_STEPS else f"step {step}",
-            *(start - origin, end - origin, end - origin),
-        )
+        StepExtent(step_name(step), start - origin, end - origin, end - origin)
         for step, start, end in lanes.steps.iter_rows()
     ]
     outline = Outline(
         [
-            Lane(_label(lanes, rank), True, int(part.max(initial=0)) + 1)
+            Lane(plain(lanes.name(rank)), True, int(part.max(initial=0)) + 1)
             for rank, part in zip(lanes.ranks, parts, strict=True)
         ],
         int(spans["end_ns"].max()),  # type: ignore[arg-type]
@@ -134,11 +131,6 @@ def _opens_at(lanes: JobLanes, document: JobDocument) -> int | None:
     if document.path is not None and document.path.step in numbers:
         return numbers.index(document.path.step)
     return (lanes.steps["end_ns"] - lanes.steps["start_ns"]).arg_max()
-
-
-def _label(lanes: JobLanes, rank: int) -> str:
-    host = lanes.hosts.get(rank, "")
-    return plain(f"rank {rank}" + (f" ({host})" if host else ""))
 
 
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB

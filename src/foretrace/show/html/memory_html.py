@@ -15,22 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
-from foretrace.model.allocator.categories import (
-    ACTIVATION,
-    CATEGORIES,
-    GRADIENT,
-    GRAPH,
-    INPUT,
-    KEPT,
-    MODULE_CALLS,
-    PARAMETER,
-    PASSES,
-    STATE,
-    TEMPORARY,
-    UNKNOWN,
-    WORKSPACE,
-    frame_kind,
-)
+from foretrace.model.allocator import categories as known
+from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.view import Labels, MemoryView
 from foretrace.schema.documents.memory_document import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.schema.snapshot import Numbers, StackFrame
@@ -53,7 +39,10 @@ MOST_STEPS = 2_000
 MOST_LETTERS = 300  # of a name
 _NS = 1_000
 # from below: what stays longest comes first, so that what comes and goes does not shift it
-ORDER = (PARAMETER, STATE, WORKSPACE, GRAPH, KEPT, UNKNOWN, GRADIENT, INPUT, ACTIVATION, TEMPORARY)
+ORDER = (
+    *(known.PARAMETER, known.STATE, known.WORKSPACE, known.GRAPH, known.KEPT, known.UNKNOWN),
+    *(known.GRADIENT, known.INPUT, known.ACTIVATION, known.TEMPORARY),
+)
 KINDS = ("own", "library", "torch", "native", "op", "told")
 OP, TOLD = KINDS.index("op"), KINDS.index("told")
 # of C++: what a person knows by name
@@ -128,7 +117,7 @@ class DeviceDrawing(Struct, frozen=True):
     by_module: list[MemoryPart]
     rows_left_out: int
     categories: tuple[str, ...] = CATEGORIES
-    ran: tuple[str, ...] = PASSES
+    ran: tuple[str, ...] = known.PASSES
 
 
 class SnapshotPage(Struct, frozen=True):
@@ -326,7 +315,7 @@ def _tree(view: MemoryView, stacks: Sequence[Numbers]) -> tuple[StackTree, Numbe
 
 
 def _kind(frame: StackFrame) -> int:
-    return OP if frame.name.startswith(_TELLING) else frame_kind(frame)
+    return OP if frame.name.startswith(_TELLING) else known.frame_kind(frame)
 
 
 def _full(frame: StackFrame) -> str:
@@ -367,7 +356,7 @@ def _path(view: MemoryView, row: int) -> list[tuple[int, str]]:
     frames = [view.snapshot.frames[at] for at in stack]
     python = [each for each in frames if each.file.endswith(".py")]
     named = [each for each in frames if each.name.startswith(_TELLING)]
-    called = [each for each in python if each.name not in MODULE_CALLS]
+    called = [each for each in python if each.name not in known.MODULE_CALLS]
     path = [(_kind(each), _short(each)) for each in reversed(called or python or named)]
     return path or [(TOLD, _name(view.line(row)))]
 

@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from foretrace.analyze.compare import Comparison
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.model.intervals import Bools, IntervalUnion, Ints
+from foretrace.model.intervals import Bools, Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.display import View, draws, shows, writes
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
 from foretrace.show.html.page import read
 from foretrace.show.html.report import report
-from foretrace.show.html.timeline import Bands, Timeline, edges, partition
+from foretrace.show.html.timeline import Timeline, edges
 from foretrace.show.overview import look
 from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.page import Overview
@@ -179,12 +179,9 @@ class Picture:
         """The busy share of each GPU."""
         numbers = dict.fromkeys(lane.gpu_number for lane in self.lanes)
         known = [number for number in numbers if number is not None]
-        edges, length = np.array([self.start, self.end]), self.end - self.start
-        return [
-            np.diff(IntervalUnion(*self._ordered(self.on_gpu(number))[:2]).up_to(edges)).item()
-            / length
-            for number in known
-        ]
+        ends, length = np.array([self.start, self.end]), self.end - self.start
+        every = (self._bands(self.on_gpu(number), ends) for number in known)
+        return [sum(int(busy.sum()) for busy in bands.values()) / length for bands in every]
 
     def left_out(self) -> str:
         """What the picture does not show."""
@@ -201,15 +198,10 @@ class Picture:
         found: Bools = own[self.timeline.lane] & self.work
         return found
 
-    def _ordered(self, mine: Bools) -> tuple[Ints, Ints, Ints]:
-        rows = np.flatnonzero(mine)
-        rows = rows[np.argsort(self.timeline.start[rows], kind="stable")]
-        start = self.timeline.start[rows]
-        return start, start + self.timeline.length[rows], self.timeline.group[rows]
-
-    def _bands(self, mine: Bools) -> dict[int, Ints]:
-        start, end, group = self._ordered(mine)
-        return Bands(*partition(start, end), group).pixels(edges(self.start, self.end, WIDTH))
+    def _bands(self, mine: Bools, at: Ints | None = None) -> dict[int, Ints]:
+        """Busy ns between these moments, or of each pixel, by group."""
+        moments = edges(self.start, self.end, WIDTH) if at is None else at
+        return self.timeline.bands(np.flatnonzero(mine)).pixels(moments)
 
 
 def timeline_svg(trace: Trace) -> str:

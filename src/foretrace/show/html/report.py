@@ -1,6 +1,7 @@
 """The report of one trace or several: gathers what the page shows, and writes the file.
 
-A report can also show marked guesses, a climb of the ladder, and what `foretrace try` measured.
+A report can also show marked guesses, a climb of the ladder, what `foretrace try` measured, and
+what `why` says of the last trace; the last two have pages of their own.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.tries import KEPT, TryDocument, read_tried
+from foretrace.schema.documents.why import CompiledKernel, Why
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
 from foretrace.show.html.page import pack, page, safe, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
-from foretrace.show.html.trace_facts import TraceFacts, facts
+from foretrace.show.html.trace_facts import TraceFacts, code_text, facts
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
-from foretrace.show.html.why_html import WhyPage, why_data
-from foretrace.show.render import try_page
-from foretrace.show.render.terminal import plain
+from foretrace.show.overview import why as words
+from foretrace.show.render import try_page, why_page
+from foretrace.show.render.terminal import Section, plain
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.
 MOST_EVENTS = 400_000
 MOST_TRACES = 8  # tracks of more do not fit a screen
+MOST_KERNELS = 100  # with their code; the table has all
+TOP_ROWS = 1_000  # rows of a table
 
 
 class Report(Struct):
@@ -249,4 +253,50 @@ def tries(document: TryDocument) -> TryPage:
         safe(dataclasses.replace(table, rows=rows)),
         [safe(each) for each in rest],
         [plain(line) for line in patch.diff.splitlines()] if patch else [],
+    )
+
+
+class WhyKernel(Struct, frozen=True):
+    """One kernel: what the terminal says of it, the lines it came from, and its code."""
+
+    title: str
+    about: object
+    lines: list[tuple[str, str]]
+    language: str
+    code: str
+
+
+class WhyPage(Struct, frozen=True):
+    """What the script reads."""
+
+    head: object
+    sections: list[object]
+    kernels: list[WhyKernel]
+    left_out: int
+    not_fused: list[object]
+
+
+def why_data(why: Why) -> WhyPage:
+    """What a page shows; kernels that take most time come first."""
+    ordered = words.by_cost(why)
+    _, *tables = why_page.sections(why, {"stages", "kernels", "breaks", "cost"}, TOP_ROWS)
+    return WhyPage(
+        safe(why_page.head(why)),
+        [safe(each) for each in tables if each.filled],
+        [_why_kernel(why, row) for row in ordered[:MOST_KERNELS]],
+        max(len(ordered) - MOST_KERNELS, 0),
+        [safe(each) for each in why_page.not_fused(why, TOP_ROWS)],
+    )
+
+
+def why_html(why: Why) -> str:
+    """The page as HTML."""
+    return page(plain(words.title(why)), why_data(why), main="why")
+
+
+def _why_kernel(why: Why, row: CompiledKernel) -> WhyKernel:
+    about, *_ = why_page.kernel_page(why, row) or [Section("")]
+    lines = [(plain(line.place), plain(line.code)) for line in row.sources]
+    return WhyKernel(
+        plain(words.kernel_title(row)), safe(about), lines, row.language, code_text(row.code)
     )

@@ -216,8 +216,6 @@ class Timeline:
         work = _positions(gpu.id, event)
         shapes = trace.tables["shapes"]
         shaped = _positions(shapes["event"].to_numpy(), event)
-        case = np.full(len(gpu), -1, np.int64)
-        case[trace.order.row] = trace.order.case
         self.columns: dict[str, Ints] = {
             "event": event,
             "start": host.start[event] - self.origin_ns,
@@ -230,7 +228,7 @@ class Timeline:
             "launch": _values_at(gpu.launch, work),
             "shape": _values_at(shapes["signature"].to_numpy(), shaped),
             "config": _values_at(config, _values_at(gpu.side_row, work)),
-            "case": _values_at(case, work),
+            "case": _values_at(trace.order.case_of_work, work),
             "module": _values_at(_modules(trace), work),
         }
         # all of these fit, and there are millions of them
@@ -280,6 +278,12 @@ class Timeline:
     @cached_property
     def _by_event(self) -> Ints:
         return np.argsort(self.event).astype(np.int32)
+
+    def bands(self, rows: Ints) -> Bands:
+        """The busy time of these rows, whatever their order; of two at once the first counts."""
+        ordered = rows[np.argsort(self.start[rows], kind="stable")]
+        start = self.start[ordered]
+        return Bands(*partition(start, start + self.length[ordered]), self.group[ordered])
 
     def packed(self, rows: Ints) -> Packed:
         """These rows as a page reads them."""

@@ -29,17 +29,26 @@ from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, Gener
 from foretrace.schema.device import Device
 from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
 from foretrace.schema.tables import KINDS
-from foretrace.show.html.answers import FIX, Answers, answers
 from foretrace.show.html.page import safe
 from foretrace.show.html.timeline import Outline, call_groups
-from foretrace.show.html.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
+from foretrace.show.html.view_data import (
+    FIX,
+    Answers,
+    Flame,
+    IdleTime,
+    MemoryPage,
+    answers,
+    flame,
+    idle_time,
+    memory,
+)
 from foretrace.show.overview import summarize
 from foretrace.show.overview.groups import case_modules, group_rows
 from foretrace.show.overview.look_document import op_rows
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.sentences import headline
+from foretrace.show.render.fixes_page import fixes_table
 from foretrace.show.render.terminal import plain
-from foretrace.show.render.whatif_page import fixes_table
 
 MOST_STEPS = 100  # a recording has a handful; more would make the page large
 

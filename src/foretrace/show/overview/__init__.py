@@ -1,7 +1,7 @@
 """The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
 
 `look_document` makes the answer of `foretrace look --json`. `measured_step` measures a step or
-call, `verdict` judges it, `predictions` orders what to do, `sentences` writes the first screen.
+call, `predictions` orders what to do, `sentences` judges it and writes the first screen.
 `sequences` lists what a region launches. `reading` takes overviews from the cache, or makes them,
 in one process or several.
 """
@@ -37,8 +37,8 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
     """One region: its verdict, and what a call launches, or computes on a CPU."""
     from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_lines, cpu_tree
+    from foretrace.show.overview.sentences import label, verdict_of
     from foretrace.show.overview.sequences import of_region
-    from foretrace.show.overview.verdict import label, verdict_of
 
     groups = trace.spans.region_groups()
     if name not in groups:
@@ -62,15 +62,14 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     from foretrace.analyze.steering import Steering
     from foretrace.model.bounds import unprofiled_step_ns
     from foretrace.model.utilization import utilization
-    from foretrace.show.overview import composition, sentences
-    from foretrace.show.overview.groups import group_rows
+    from foretrace.show.overview import sentences
+    from foretrace.show.overview.groups import group_rows, of_first_screen
     from foretrace.show.overview.look_document import document
     from foretrace.show.overview.measured_step import WORTH, measured, whole_ns
     from foretrace.show.overview.on_cpu import cpu_tree
     from foretrace.show.overview.predictions import entries, time_of, without_profiler
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.trust import trust
-    from foretrace.show.overview.verdict import verdict
 
     choice, every, step = steering or Steering(), run_all(trace), measured(trace)
     seen = [each for each in every if choice.keeps(each.rule)]
@@ -83,8 +82,8 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     on_cpu = predicted_on_cpu(trace, choice.advises) if step is None else None
     replayed = future or on_cpu
     found.ignored = choice.withheld(every, replayed.withheld if replayed else ())
-    found.verdict = verdict(step, found, on_cpu, unprofiled_step_ns(trace))
-    found.composition = composition.of_first_screen(trace, step, found)
+    found.verdict = sentences.verdict(step, found, on_cpu, unprofiled_step_ns(trace))
+    found.composition = of_first_screen(trace, step, found)
     if step is not None:
         found.groups = group_rows(trace, step.spans)
         used = utilization(trace, step.spans)

@@ -133,7 +133,7 @@ def _hbm_text(kernel: CountedKernel) -> str:
 
 def _against_shapes(kernel: CountedKernel) -> str:
     """The traffic of HBM beside what the op must move, where its shapes state that."""
-    must, moved = kernel.must_move, hbm_of(kernel.bytes.hbm_read, kernel.bytes.hbm_written)
+    must, moved = kernel.must_move, _hbm(kernel.bytes)
     if must is None or moved is None or kernel.certainty not in _SURE:
         return ""
     exact = kernel.certainty == Certainty.EXACT
@@ -157,8 +157,9 @@ def _l2_text(kernel: CountedKernel) -> str:
     return f"{text}."
 
 
-def hbm_of(read: float | None, written: float | None) -> float | None:
+def _hbm(levels: LevelBytes) -> float | None:
     """Read and written together; None where one is not known."""
+    read, written = levels.hbm_read, levels.hbm_written
     return None if read is None or written is None else read + written
 
 
@@ -169,7 +170,7 @@ def _joined_text(run: CountedRun) -> str:
 
 
 def _totals(total: CountedTotal, kernels: Sequence[CountedKernel]) -> list[str]:
-    moved = hbm_of(total.bytes.hbm_read, total.bytes.hbm_written)
+    moved = _hbm(total.bytes)
     if moved is None:
         return []
     time = "" if total.time_ns is None else f" in {time_text(total.time_ns)}"
@@ -192,7 +193,7 @@ def saving_sentences(saving: MeasuredSaving) -> list[str]:
     before, after = saving.before, saving.after
     rows = [
         ("GPU time", before.time_ns, after.time_ns, time_text),
-        ("HBM", _hbm_total(before), _hbm_total(after), bytes_text),
+        ("HBM", _hbm(before.bytes), _hbm(after.bytes), bytes_text),
         ("L2", before.bytes.l2, after.bytes.l2, bytes_text),
         ("L2 lookups", before.bytes.l2_lookups, after.bytes.l2_lookups, bytes_text),
         ("shared memory", before.bytes.shared, after.bytes.shared, bytes_text),
@@ -216,7 +217,7 @@ def _replaced_text(saving: MeasuredSaving) -> list[str]:
         return []
     sides = []
     for side in (saving.gone, saving.new):
-        moved, time = _hbm_total(side.total), side.total.time_ns
+        moved, time = _hbm(side.total.bytes), side.total.time_ns
         names = ", ".join(side.kernels[:4]) + (", …" if len(side.kernels) > 4 else "")
         facts = [
             "" if time is None else time_text(time),
@@ -229,7 +230,7 @@ def _replaced_text(saving: MeasuredSaving) -> list[str]:
 def _estimated(saving: MeasuredSaving) -> list[str]:
     """What shapes alone would have promised, beside what was counted."""
     old, new = saving.before.must_move, saving.after.must_move
-    counted = [_hbm_total(saving.before), _hbm_total(saving.after)]
+    counted = [_hbm(saving.before.bytes), _hbm(saving.after.bytes)]
     if old is None or new is None or counted[0] is None or counted[1] is None:
         return []
     if not (saving.before.exact and saving.after.exact) or old <= new:
@@ -237,10 +238,6 @@ def _estimated(saving: MeasuredSaving) -> list[str]:
     found = bytes_text(counted[0] - counted[1])
     promised = f"From shapes alone the saving would be {bytes_text(old - new)}"
     return [f"{promised}; counted at HBM: {found}."]
-
-
-def _hbm_total(total: CountedTotal) -> float | None:
-    return hbm_of(total.bytes.hbm_read, total.bytes.hbm_written)
 
 
 SCHEMA = 1

@@ -2,13 +2,14 @@
 
 The rows of several steps are those of the step with the median GPU time (of two steps in the
 middle, their mean). Kernels that run at the same time share it. So the rows add up to the GPU time
-that is shown for a step.
+that is shown for a step. A `Composition` says of what kind a step's GPU work is, and why the GPU is
+idle; on a CPU it has the ops.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,13 +19,16 @@ from foretrace.base.arrays import coded, counted, distinct
 from foretrace.base.units import plural
 from foretrace.model.autograd import STEP
 from foretrace.model.costs.limits import AT_ROOF
+from foretrace.model.idle import spent_in
 from foretrace.model.intervals import Floats, Ints
 from foretrace.model.module_calls import PREFIX
 from foretrace.model.order import Case
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.documents.look import GroupRow
+from foretrace.schema.documents.look import Composition, CpuOpRow, GroupRow, Look, TimePart
+from foretrace.show.overview.measured_step import MeasuredStep
+from foretrace.show.overview.on_cpu import WHOLE, cpu_groups
 
 
 class CaseTime(Struct, frozen=True):
@@ -60,8 +64,7 @@ class GroupWork(Struct, frozen=True, dict=True):
 
 def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
     """The groups among these rows."""
-    order, place = trace.order, np.full(len(trace.gpu), -1, np.int64)
-    place[order.row] = order.case
+    order, place = trace.order, trace.order.case_of_work
     group = trace.grouped.group[rows]
     for number in distinct(group).tolist():
         mine = rows[group == number]
@@ -183,9 +186,7 @@ def _many(work: GroupWork) -> str:
     calls, fusable = work.calls, all(each.case.role in FUSABLE for each in work.cases)
     if not len(calls) or calls.max() < 2:
         return ""
-    low, high = int(calls.min()), int(calls.max())
-    count = f"{high}" if low == high else f"{low} to {high}"
-    backward = bool(work.trace.grouped.backward[work.rows].any())
+    count, backward = _range(calls.tolist()), bool(work.trace.grouped.backward[work.rows].any())
     every = "each forward" if backward else "each"
     if fusable:
         return f"{count} kernels {every}, fusable"
@@ -220,11 +221,10 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
         percents = [percent for percent in reached if percent is not None]
         if not percents:
             return ""
-        low, high = int(min(percents)), int(max(percents))
-        span = f"{high}%" if low == high else f"{low} to {high}%"
+        span = f"{_range(map(int, percents))}%"
         unsure = {found[0] for each in main if (found := re.search(_UNSURE, each.case.limited_by))}
         span = f"{unsure.pop() if len(unsure) == 1 else 'about '}{span}" if unsure else span
-        if low >= 100 * AT_ROOF:
+        if int(min(percents)) >= 100 * AT_ROOF:
             return f"{span} of the {roof} roof"
         cause = _shared_cause(main)
         return f"{span} of {roof}" + (f": {cause}" if cause else "")
@@ -242,8 +242,12 @@ def _cached(cases: Sequence[CaseTime]) -> str:
     percents = [found for each in cases if (found := each.case.roof_percent) is not None]
     if len(said) == 1 or len(percents) < len(cases):
         return said.pop() if len(said) == 1 else "from L2, faster than HBM"
-    low, high = int(min(percents)), int(max(percents))
-    return f"from L2 ({f'{high}' if low == high else f'{low} to {high}'}% of its roof)"
+    return f"from L2 ({_range(map(int, percents))}% of its roof)"
+
+
+def _range(numbers: Iterable[int]) -> str:
+    """`3 to 5`, or `5` where all are the same."""
+    return " to ".join(map(str, sorted({min(found := [*numbers]), max(found)})))
 
 
 def _shared_cause(cases: Sequence[CaseTime]) -> str:
@@ -349,3 +353,63 @@ def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:
         count,
         limited_by(work),
     )
+
+
+RECORDING = "in the recording"
+
+
+def of_first_screen(trace: Trace, step: MeasuredStep | None, look: Look) -> Composition | None:
+    """What the first screen is about; None where neither a GPU nor a CPU has a time."""
+    per = "per step" if look.steps else "per call"
+    return of_cpu(look.cpu, per) if step is None else of_step(trace, step)
+
+
+def of_step(trace: Trace, step: MeasuredStep) -> Composition:
+    """The step of the first screen."""
+    idle = max(step.wall_ns - step.busy_ns, 0.0)
+    parts = [*_busy(trace, step.spans, step.busy_ns), *_idle(step.idle_by_cause, idle)]
+    recorded = None if step.recorded_ns is None else float(step.recorded_ns)
+    return Composition(step.per, float(step.wall_ns), parts, recorded)
+
+
+def of_recording(trace: Trace) -> Composition | None:
+    """The whole recording, as it was recorded; None where no GPU event has a time."""
+    if not trace.gpu.usable.any():
+        return None
+    spent = spent_in(trace.idle)
+    idle = float(sum(spent.idle_by_cause.values()))
+    parts = [*_busy(trace, (), float(spent.busy_ns)), *_idle(spent.idle_by_cause, idle)]
+    return Composition(RECORDING, spent.busy_ns + idle, parts)
+
+
+def of_cpu(tree: Sequence[CpuOpRow], per: str) -> Composition | None:
+    """The call of a CPU that the first screen shows; None where no CPU computed."""
+    if not tree:
+        return None
+    per = RECORDING if tree[0].name == WHOLE else per
+    rows = cpu_groups(tree)
+    parts = [TimePart("cpu", row.name, float(row.time_ns)) for row in rows if row.time_ns]
+    return Composition(per, sum(part.ns for part in parts), parts)
+
+
+def _busy(trace: Trace, spans: Sequence[Span], busy_ns: float) -> list[TimePart]:
+    """GPU time by role, the most first; work that runs at once shares its time."""
+    time = usual_work(trace, spans).time
+    rows = np.flatnonzero(time)  # of one step: the names of all steps take ten times as long
+    roles, place = np.unique(trace.work_roles[rows], return_inverse=True)
+    spent = np.bincount(place.reshape(-1), time[rows], len(roles))
+    shares = dict(zip(roles.tolist(), spent.tolist(), strict=True))
+    return _scaled("busy", shares, busy_ns)
+
+
+def _idle(by_cause: Mapping[str, int], idle_ns: float) -> list[TimePart]:
+    causes = by_cause if any(by_cause.values()) else {"unknown": 1}
+    return _scaled("idle", causes, idle_ns)
+
+
+def _scaled(kind: str, shares: Mapping[str, float], ns: float) -> list[TimePart]:
+    """Parts in these proportions that add up to a time, the most first."""
+    total = sum(shares.values()) or 1.0
+    parts = [TimePart(kind, name, ns * part / total) for name, part in shares.items()]
+    found = [part for part in parts if part.ns > 0]
+    return sorted(found, key=lambda part: (-part.ns, part.name))

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from msgspec import convert
 
-from foretrace.base.arrays import coded, counted, distinct
+from foretrace.base.arrays import coded, counted, distinct, median
 from foretrace.model import bounds, flame
+from foretrace.model.analysis import Analysis
+from foretrace.model.costs.limits import memory_rate, with_measured
 from foretrace.model.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.idle import unrecorded_wait
 from foretrace.model.intervals import Bools
 from foretrace.model.metadata import device_of
+from foretrace.model.modules import CPU
 from foretrace.model.reach import gpu_time_below, is_view, kernels_below
+from foretrace.model.serving import ServedBatch
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.model.traced_memory import MemoryTable
+from foretrace.model.utilization import floor, utilization
 from foretrace.names import families
+from foretrace.schema.device import Device
 from foretrace.schema.documents import look
 from foretrace.schema.finding import Findings
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.schema.traffic import CacheUse
 from foretrace.show.overview.groups import case_modules
-from foretrace.show.overview.memory_line import memory_of
 from foretrace.show.overview.modules import module_rows
-from foretrace.show.overview.roof_words import roofs_entry
-from foretrace.show.overview.serving import serving_rows
 
 # what a row of the document has under the name that the model gives it
 _SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
@@ -66,6 +71,53 @@ def _unrecorded(trace: Trace) -> look.UnrecordedWait | None:
     op = int(host.nearest_op(host.parent[np.array([event])])[0])
     named = host.names[host.name[op]] if op >= 0 else ""
     return look.UnrecordedWait(host.names[host.name[event]], named, ns, event)
+
+
+def roofs_entry(device: Device | None) -> look.RoofsEntry | None:
+    """The roofs of a device; None where it is not known."""
+    if device is None:
+        return None
+    best, measured = with_measured(device), device.measured
+    cached = measured.l2_bytes_per_s if measured else None
+    return look.RoofsEntry(
+        device.name,
+        memory_rate(device) / 1e9,
+        None if cached is None else cached / 1e9,
+        device.cache_bytes,
+        {name: best.peak_flops[name] / 1e12 for name in device.peak_flops},
+        measured is not None,
+        measured.source if measured else device.source,
+        tuple(sorted({*device.peak_flops} - {*(measured.flops if measured else ())})),
+    )
+
+
+def memory_of(trace: Analysis) -> look.TraceMemory | None:
+    """From the snapshot beside the trace, else from its memory events; None without either."""
+    view = trace.memory_view
+    if view is None:
+        table = MemoryTable(trace)
+        rows = ((table.kind != CPU) & (table.allocated > 0)).nonzero()[0]
+        if not len(rows):
+            return None
+        peak = int(rows[table.allocated[rows].argmax()])
+        device = int(table.device[peak])
+        same = rows[table.device[rows] == device]
+        reserved, first = int(table.reserved[same].max()), int(same[0])
+        before = max(int(table.allocated[first] - table.bytes[first]), 0)
+        held = reserved if reserved > 0 else None
+        return look.TraceMemory(
+            f"GPU {device}", int(table.allocated[peak]), held, before_bytes=before
+        )
+    from foretrace.model.allocator.categories import by_category
+
+    parts = by_category(view.lives.size, view.category, view.holders)
+    return look.TraceMemory(
+        f"GPU {view.history.device}",
+        view.peak_bytes,
+        int(view.reserved.max()),
+        os.path.basename(view.snapshot.path),
+        parts,
+    )
 
 
 def _totals(trace: Trace) -> look.Totals:
@@ -196,3 +248,57 @@ def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
         for number, count, self_ns, total_ns, kernels, work, gpu_ns in columns
     ]
     return sorted(table, key=lambda row: (-row.self_cpu_ns, row.name))
+
+
+def serving_rows(trace: Trace) -> list[look.ServingRow]:
+    """One row for each kind of batch: equal kinds with equally many requests are one."""
+    alike: dict[tuple[str, int], list[tuple[Span, ServedBatch]]] = {}
+    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
+        count = batch.prefill.count + batch.decode.count
+        alike.setdefault((batch.kind, count), []).append((span, batch))
+    wait = unrecorded_wait(trace)
+    rows = [
+        row for pairs in alike.values() if (row := _serving_row(trace, pairs, wait)) is not None
+    ]
+    return sorted(rows, key=lambda row: -row.time_ns * row.batches)
+
+
+def _serving_row(
+    trace: Trace, pairs: list[tuple[Span, ServedBatch]], wait: tuple[int, int] | None
+) -> look.ServingRow | None:
+    timed = [(span, batch, time) for span, batch in pairs if (time := bounds.spent(trace, span))]
+    timed = [each for each in timed if each[2].busy_ns > 0]
+    if not timed:
+        return None
+    spans = [span for span, _, _ in timed]
+    batches = [batch for _, batch, _ in timed]
+    contexts = [batch.context for batch in batches if batch.context is not None]
+    whole = median(max(time.wall_ns, time.busy_ns) for _, _, time in timed)
+    unseen = median(_unseen_ns(trace, span, wait) for span in spans)
+    wall = max(whole - unseen, 1)
+    used, least = utilization(trace, spans), floor(trace, spans)
+    first = batches[0]
+    return look.ServingRow(
+        kind=first.kind,
+        batches=len(timed),
+        requests=first.prefill.count + first.decode.count,
+        tokens=median(batch.tokens for batch in batches),
+        context=median(contexts) if len(contexts) == len(batches) else None,
+        time_ns=round(wall),
+        gpu_busy_ns=round(median(time.busy_ns for _, _, time in timed)),
+        tokens_per_s=median(batch.tokens for batch in batches) / wall * 1e9,
+        bound=bounds.of_spans(trace, spans),
+        floor_ns=None if least is None else round(least.ns),
+        floor_by="" if least is None else least.by,
+        mfu=used.mfu_wall and used.mfu_wall * whole / wall,
+        mbu=used.mbu_wall and used.mbu_wall * whole / wall,
+        profiled=used.profiled,
+        unrecorded_ns=round(unseen),
+    )
+
+
+def _unseen_ns(trace: Trace, span: Span, wait: tuple[int, int] | None) -> int:
+    """How long the host waited in a batch for what the trace does not show."""
+    event, ns = wait or (-1, 0)
+    inside = event >= 0 and span.start_ns <= trace.host.start[event] < span.end_ns
+    return ns if inside else 0

@@ -15,8 +15,7 @@ from foretrace.base.arrays import distinct, median
 from foretrace.base.units import time_text
 from foretrace.model import bounds
 from foretrace.model.bounds import measured_spans
-from foretrace.model.idle import Spent, spent_in
-from foretrace.model.intervals import Ints
+from foretrace.model.idle import spent_in
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import FindingEntry
@@ -73,17 +72,6 @@ def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
         bound = bounds.of_time(trace, times[0], works[0])
     else:
         return None
-    return _measured_step(trace, per, bound, times, works, spans)
-
-
-def _measured_step(
-    trace: Trace,
-    per: str,
-    bound: str,
-    times: Sequence[Spent],
-    works: Sequence[Ints],
-    spans: list[Span],
-) -> MeasuredStep:
     gpu, host = trace.gpu, trace.host
     rows, busy = np.concatenate(works), trace.spans.median_busy(spans) or gpu.busy(works[0])
     kernels = [work[gpu.is_kernel[work]] for work in works]

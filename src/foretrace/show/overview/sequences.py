@@ -9,7 +9,7 @@ it occurs in a call. `launches` has each way in which one kernel was launched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,9 @@ class _Describer:
     """Describes the GPU operations of one trace."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, order, size = trace, trace.order, len(trace.gpu)
-        self.case, self.chain = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
-        self.case[order.row], self.chain[order.row] = order.case, order.chain
+        self.trace, self.case = trace, trace.order.case_of_work
+        self.chain = np.full(len(trace.gpu), -1, np.int64)
+        self.chain[trace.order.row] = trace.order.chain
         host, below = trace.host, trace.work_below
         share = host.self_length / np.maximum(below, 1)
         self.shares = sums_above(host.parent, np.where(host.is_op | host.is_call, share, 0))
@@ -176,33 +176,25 @@ def launches(trace: Trace, name: str) -> list[NameLaunch]:
         pl.len().alias("count"), pl.col("op").first(), pl.col("family").first()
     )
     rows = sorted(ways.iter_rows(named=True), key=lambda way: -way["count"])
-    return [_launch(trace, **row) for row in rows]
+    return [_launch(trace, row) for row in rows]
 
 
-def _launch(
-    trace: Trace,
-    grid: Sequence[int] | None,
-    block: Sequence[int] | None,
-    registers: int | None,
-    shared_memory: int | None,
-    count: int,
-    op: int | None,
-    family: str,
-) -> NameLaunch:
+def _launch(trace: Trace, way: dict[str, Any]) -> NameLaunch:
     from foretrace.schema.documents.name import NameLaunch
 
+    grid, block, op = way["grid"], way["block"], way["op"]
     call = op_call(trace, op) if op is not None else None
     dims = next((tensor.dims for tensor in call.every_tensor()), ()) if call else ()
     one_per_row = bool(grid and dims) and prod(grid or ()) == prod(dims[:-1])
     nvidia = bool(trace.about.arch and trace.about.arch.startswith("sm"))
     return NameLaunch(
-        count,
+        way["count"],
         list(grid) if grid else None,
         list(block) if block else None,
         -(-prod(block) // WARP) if block and nvidia else None,
-        registers,
-        shared_memory,
+        way["registers"],
+        way["shared_memory"],
         call.name if call else "",
         list(dims) or None,
-        1 << (dims[-1] - 1).bit_length() if family == _LIGER and one_per_row else None,
+        1 << (dims[-1] - 1).bit_length() if way["family"] == _LIGER and one_per_row else None,
     )

@@ -285,6 +285,11 @@ def places(lines: Sequence[SourceLine], most: int = 3) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def by_cost(why: Why) -> list[CompiledKernel]:
+    """The kernels that take most time first; without a trace those that move most."""
+    return sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
+
+
 def first_place(lines: Sequence[SourceLine]) -> str:
     """`record.py:52 +2`, for a column."""
     names = list(dict.fromkeys(line.place for line in lines))

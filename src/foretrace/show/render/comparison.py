@@ -22,6 +22,7 @@ from foretrace.base.units import (
     count_text,
     percent_text,
     plural,
+    range_text,
     ratio_text,
     time_text,
 )
@@ -316,7 +317,7 @@ def _op_changes(
 
 
 def _op_cells(rows: Sequence[ComparedOp]) -> list[str]:
-    calls = _both(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
+    calls = range_text(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
     times = [row.self_cpu_ns for row in rows]
     return [calls, *_pair_cells(TimePair(sum(ns.a for ns in times), sum(ns.b for ns in times)))]
 
@@ -336,7 +337,7 @@ def _op_fate(row: ComparedOp, word: str) -> str:
 def _change(row: WorkChange) -> list[str]:
     times = count_text(row.times) if row.times > 1 else ""
     in_all = "" if row.even else " in all"
-    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text) + in_all
+    counts = range_text(*(row.kernels if any(row.kernels) else row.copies), count_text) + in_all
     moved = any(row.kernels) and row.copies_a != row.copies_b
     copies = f"{change_text(*row.copies, count_text)} {COPY}{in_all}" if moved else ""
     how = ", ".join(filter(None, (row.how, copies)))
@@ -344,7 +345,7 @@ def _change(row: WorkChange) -> list[str]:
 
 
 def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
-    counts = _both(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
+    counts = range_text(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
     return [name, "", counts, *_spent(rows), how]
 
 
@@ -362,16 +363,12 @@ def _fit(text: str, size: int) -> str:
 
 def _times(found: Comparison) -> str:
     gpu, host, idle = found.gpu_ns, found.cpu_ns, found.idle_ns
-    parts = [f"GPU busy {_both(gpu.a, gpu.b)}"] if gpu.saved is not None else []
-    parts += [f"idle between {_both(idle.a, idle.b)}"] if idle.saved is not None else []
+    parts = [f"GPU busy {range_text(gpu.a, gpu.b)}"] if gpu.saved is not None else []
+    parts += [f"idle between {range_text(idle.a, idle.b)}"] if idle.saved is not None else []
     if host.saved is not None:
-        parts.append(f"host {_both(host.a, host.b)} (includes profiler overhead)")
-    launches = f"launches {_both(found.a.launches, found.b.launches, count_text)}"
+        parts.append(f"host {range_text(host.a, host.b)} (includes profiler overhead)")
+    launches = f"launches {range_text(found.a.launches, found.b.launches, count_text)}"
     return " · ".join([*parts, *([] if on_cpu(found) else [launches])])
-
-
-def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:
-    return text(a) if text(a) == text(b) else change_text(a, b, text)
 
 
 def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
 from foretrace.show.overview.counter_document import level_text, rate_text, reached_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked
+from foretrace.show.render.terminal import WIDTH, Section, filled, fitted
 
 ROWS = 12
 _BOUND = {"at_least": "≥ ", "at_most": "≤ ", "estimate": "≈ "}  # by certainty
 MORE = "more: --all (a sentence for each kernel, every level, roofs, how it was counted)"
 
 
-def counters_text(
-    document: CountersDocument,
-    *,
-    everything: bool = False,
-    width: int = WIDTH,
-    bold: bool = False,
-    more: str = MORE,
-) -> str:
-    """For a terminal: what was joined and one row a kernel; `everything` adds the rest."""
-    if everything:
-        return drawn(_everything(document), width=width, bold=bold)
-    page = fitted(lambda rows: [*_screen(document, rows), Section("", [more])], ROWS, width)
-    return drawn(page, width=width, bold=bold)
-
-
-def counters_markdown(document: CountersDocument) -> str:
-    """For a page: everything."""
-    return marked(_everything(document))
+def page(
+    document: CountersDocument, *, every: bool, width: int = WIDTH, more: str = MORE
+) -> list[Section]:
+    """What was joined and one row a kernel; `every` adds the rest."""
+    if every:
+        return _everything(document)
+    return fitted(lambda rows: [*_screen(document, rows), Section("", [more])], ROWS, width)
 
 
 def _screen(document: CountersDocument, rows: int) -> list[Section]:
@@ -40,12 +27,12 @@ def _screen(document: CountersDocument, rows: int) -> list[Section]:
     found = [Section(title, document.sentences)]
     if against is not None:
         found.append(Section(f"Against {against.path}", against.sentences))
-    shown, rest = document.kernels[:rows], len(document.kernels) - rows
+    shown = document.kernels[:rows]
     head = ("kernel", "n", "time", "HBM read", "written", "L2", "must move", "nearest roof")
-    table = Section("Per launch", head=head, rows=[_row(one) for one in shown], left=(0, 7))
-    if rest > 0:
-        after = f"… and {count_text(rest)} more kernels (--all)"
-        table = replace(table, after=after)
+    rest = max(len(document.kernels) - rows, 0)
+    after = f"… and {count_text(rest)} more kernels (--all)" if rest else ""
+    cells = [_row(one) for one in shown]
+    table = Section("Per launch", head=head, rows=cells, left=(0, 7), after=after)
     return [*found, *([table] if shown else [])]
 
 
@@ -87,16 +74,19 @@ def _everything(document: CountersDocument) -> list[Section]:
         (f"{run.path}: {run.joined:,} of {run.launches:,} joined", run.command or DASH)
         for run in document.runs
     ]
-    found = [
-        *_screen(document, len(document.kernels)),
-        Section("Kernel by kernel", bullets=[(_name(one), one.text) for one in document.kernels]),
-        Section("Traffic by level", head=head, rows=rows, after=after),
-        Section("Rates beside the roofs", bullets=bullets),
-        _roofs(document),
-        Section("How it was counted", bullets=lines),
-        Section("Notes", document.notes),
-    ]
-    return [part for part in found if part.rows or part.bullets or part.paragraphs or part.labelled]
+    return filled(
+        [
+            *_screen(document, len(document.kernels)),
+            Section(
+                "Kernel by kernel", bullets=[(_name(one), one.text) for one in document.kernels]
+            ),
+            Section("Traffic by level", head=head, rows=rows, after=after),
+            Section("Rates beside the roofs", bullets=bullets),
+            _roofs(document),
+            Section("How it was counted", bullets=lines),
+            Section("Notes", document.notes),
+        ]
+    )
 
 
 def _name(one: CountedKernel) -> str:

@@ -15,7 +15,7 @@ from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank
-from foretrace.schema.jobs import WITHOUT_STEPS
+from foretrace.schema.jobs import step_name
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.job_lines import CAUSES, cause_word
 from foretrace.show.overview.job_verdict import lines, title
@@ -41,6 +41,7 @@ CHANGES = {  # of a replay
 }
 PARTS = ("stragglers", "exposed", "path", "network", "same")
 MOST = 8  # ranks of the first screen
+HOST = 16  # letters of a host's name beside a lane
 
 
 def stragglers(document: JobDocument, top: int) -> list[Section]:
@@ -157,7 +158,6 @@ def path(document: JobDocument, top: int) -> list[Section]:
     if found is None:
         return []
     kinds = ", ".join(f"{kind} {time_text(ns)}" for kind, ns in found.kinds.items())
-    which = f"step {found.step}" if found.step >= 0 else "the recording"
     text = f"{time_text(found.length_ns)} over {ranks_text(found.ranks)}: {kinds}."
     apart = document.job.ranks - (found.compared or document.job.ranks)
     if apart:
@@ -171,7 +171,7 @@ def path(document: JobDocument, top: int) -> list[Section]:
     }  # fmt: skip
     name = "What a replay of the step saves (an estimate)"
     return [
-        Section(f"Critical path through {which}", [text]),
+        Section(f"Critical path through {step_name(found.step)}", [text]),
         listing("", found.segments, segments, top=top, left=(2, 3)),
         listing(name, found.what_ifs, changes, top=top),
     ]
@@ -284,7 +284,7 @@ def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Secti
     number, start, end = max(chosen, key=lambda row: row[2] - row[1])
     shown = lanes.spans.filter(pl.col("start_ns") < end, pl.col("end_ns") > start)
     drawn = {kind for kind in SIGNS if kind in shown["kind"]}
-    names = [_rank_name(lanes, rank) for rank in lanes.ranks]
+    names = [lanes.name(rank, HOST) for rank in lanes.ranks]
     room = max(width - 4 - max(map(len, names)) - 7, 20)
     lines, label = list[str](), max(map(len, names))
     for rank, name in zip(lanes.ranks, names, strict=True):
@@ -298,18 +298,12 @@ def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Secti
     cells = "".join(f"|{text}".ljust(room // 4) for text in texts)
     axis = cells.ljust(room)[: room - 1] + "|"
     lines.append(f"{'':{label}} {'':5} {axis}")
-    which = "the recording" if number == WITHOUT_STEPS else f"step {number}"
     keys = ", ".join(f"{SIGNS[kind]} {text}" for kind, text in _WORDS.items() if kind in drawn)
     error = "not aligned: a clock could not be fitted"
     if lanes.error_ns is not None:
         error = f"clocks aligned within {time_text(lanes.error_ns)}"
-    title = f"Timeline of {which}: {time_text(end - start)}, {error}"
+    title = f"Timeline of {step_name(number)}: {time_text(end - start)}, {error}"
     return Section(title, after=keys, code="\n".join(lines))
-
-
-def _rank_name(lanes: JobLanes, rank: int) -> str:
-    host = lanes.hosts.get(rank, "")
-    return f"rank {rank}" + (f" ({host[:16]})" if host else "")
 
 
 def _drawn_rows(spans: pl.DataFrame, start: int, end: int, room: int) -> list[tuple[str, str]]:

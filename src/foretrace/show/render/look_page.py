@@ -14,6 +14,7 @@ from foretrace.base.units import (
     flops_text,
     percent_text,
     plural,
+    range_text,
     time_text,
 )
 from foretrace.read.recordings import SHORT
@@ -37,7 +38,6 @@ from foretrace.show.overview.page import (
     RegionOverview,
     folded,
 )
-from foretrace.show.overview.roof_words import cached_lines, roofs_text
 from foretrace.show.overview.sentences import headline, roles_text
 from foretrace.show.render.terminal import (
     WIDTH,
@@ -130,10 +130,7 @@ def _each(node: ModuleNode) -> str:
     if len(node.rows) < 2:
         return ""
     times = [row.total_ns for row in node.rows]
-    low, high = time_text(min(times)), time_text(max(times))
-    if low.split()[1:] == high.split()[1:]:
-        low = low.split()[0] if low != high else low
-    return low if low == high else f"{low} to {high}"
+    return range_text(min(times), max(times))
 
 
 # Rows of steps and regions that a page has room for; `--json` has all.
@@ -330,7 +327,7 @@ def _roofs(look: Look, top: int) -> list[Section]:
     """What kernels are held against, the roofline, and why some are faster than HBM."""
     if look.roofs is None:
         return []
-    from foretrace.show.render.roofs_page import roofline
+    from foretrace.show.render.roofs_page import cached_lines, roofline, roofs_text
 
     plot, rows = roofline(look.kernels, look.roofs)
     head = ["", "kernel", "time", "limited by"]

@@ -12,13 +12,12 @@ from functools import partial
 from msgspec import Struct, structs
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.look import FindingEntry, IgnoredEntry, Look, StepRow
+from foretrace.schema.documents.look import IgnoredEntry, Look, StepRow
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.measured_step import WORTH, saving_text
 from foretrace.show.overview.page import Line, Overview
-from foretrace.show.overview.sentences import device_text, ignored_lines
-from foretrace.show.overview.verdict import LABELS
+from foretrace.show.overview.sentences import LABELS, device_text, ignored_lines
 from foretrace.show.render.look_page import NAME, banner, note_text
 from foretrace.show.render.terminal import (
     WIDTH,
@@ -129,7 +128,11 @@ def sections(root: str, found: LookSet) -> list[Section]:
     named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
     several = len({_device(look) for look in found.traces}) > 1  # else the head names it
     device: dict[str, Column] = {"device": _device} if several else {}
-    largest = named | {"ledger": _worst, "largest finding": _finding, "saves": _saving}
+    largest = named | {
+        "ledger": _worst,
+        "largest finding": lambda look: _largest(look)[0],
+        "saves": lambda look: _largest(look)[1],
+    }
     title = "Ledger, largest finding, and largest possible saving per step"
     left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
     return filled(
@@ -170,16 +173,9 @@ def _worst(look: Look) -> str:
     return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
 
 
-def _found(look: Look) -> FindingEntry | None:
-    return next((row for row in look.findings if row.state == "found"), None)
-
-
-def _finding(look: Look) -> str:
-    return first.title if (first := _found(look)) else "nothing found"
-
-
-def _saving(look: Look) -> str:
-    return (saving_text(first) if (first := _found(look)) else "") or DASH
+def _largest(look: Look) -> tuple[str, str]:
+    first = next((row for row in look.findings if row.state == "found"), None)
+    return (first.title, saving_text(first) or DASH) if first else ("nothing found", DASH)
 
 
 def _ranks(found: LookSet) -> Section:

@@ -94,8 +94,7 @@ def _calls(row: RegionStages) -> str:
 
 def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
     """The kernels that take most time; without a trace those that move most."""
-    ordered = sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
-    columns = _kernel_columns(why)
+    columns, ordered = _kernel_columns(why), words.by_cost(why)
     return listing("", ordered, columns, top=most, how=more, what="kernel", left=(0, 1))
 
 

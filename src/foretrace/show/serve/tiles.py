@@ -18,7 +18,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import KINDS, WORK_KINDS
 from foretrace.show.html.page import Packed, pack
-from foretrace.show.html.timeline import Bands, Timeline, edges, partition
+from foretrace.show.html.timeline import Bands, Timeline, edges
 
 WORK = tuple(KINDS.index(kind) for kind in WORK_KINDS)
 FINEST_NS, FACTOR = 1000, 4
@@ -63,7 +63,8 @@ class Tiles:
         first = np.flatnonzero(starts)
         self.lane, self.row = timeline.lane[first].tolist(), timeline.row[first].tolist()
         self._bounds = np.append(first, len(timeline))
-        self._bands = [self._stretch(at) for at in range(len(first))]
+        stretches = pairwise(self._bounds.tolist())
+        self._bands = [timeline.bands(np.arange(low, high)) for low, high in stretches]
         self._strips = dict(self._of_gpus())
         self._reach = timeline.start + timeline.length  # of a stretch, the last end so far
         for low, high in pairwise(self._bounds.tolist()):
@@ -74,12 +75,6 @@ class Tiles:
             rows = self.levels[-1].rows
             self.levels.append(_Level(pixel, rows[timeline.length[rows] >= pixel]))
 
-    def _stretch(self, at: int) -> Bands:
-        mine = slice(self._bounds[at], self._bounds[at + 1])
-        start, group = self.timeline.start[mine], self.timeline.group[mine]
-        # the last row of a stream holds all that overlaps and finds no other
-        return Bands(*partition(start, start + self.timeline.length[mine]), group)
-
     def _of_gpus(self) -> Iterator[tuple[int, Bands]]:
         """The work of each GPU, whatever the stream."""
         timeline = self.timeline
@@ -87,10 +82,7 @@ class Tiles:
         work = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
         gpu = np.array(numbers, np.int64)[timeline.lane[work]]
         for number in distinct(gpu[gpu >= 0]).tolist():
-            mine = work[gpu == number]
-            mine = mine[np.argsort(timeline.start[mine], kind="stable")]
-            start, end = timeline.start[mine], timeline.start[mine] + timeline.length[mine]
-            yield number, Bands(*partition(start, end), timeline.group[mine])
+            yield number, timeline.bands(work[gpu == number])
 
     def boxes(self, start: int, end: int, width: int, lanes: Collection[int] | None = None) -> Ints:
         """Rows of the timeline that are at least one of `width` pixels wide."""

@@ -22,7 +22,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.jobs import WITHOUT_STEPS
+from foretrace.schema.jobs import step_name
 from foretrace.show.html.timeline import free_rows
 from foretrace.show.share import chrome
 from foretrace.show.share.chrome import Record
@@ -154,9 +154,7 @@ def write_ranks(lanes: JobLanes, path: Path) -> int:
 
 def _rank_records(lanes: JobLanes, spans: pl.DataFrame, base: int) -> Iterator[Record]:
     for rank in lanes.ranks:
-        host = lanes.hosts.get(rank, "")
-        name = f"rank {rank}" + (f" ({host})" if host else "")
-        yield chrome.metadata("process_name", rank, 0, name=name)
+        yield chrome.metadata("process_name", rank, 0, name=lanes.name(rank))
         yield chrome.metadata("process_sort_index", rank, 0, sort_index=rank)
     threads = spans.select("rank", "thread", "stream", "kind").unique(("rank", "thread"))
     for rank, thread, stream, kind in threads.sort("rank", "thread").iter_rows():
@@ -177,7 +175,7 @@ def _steps(steps: pl.DataFrame, base: int) -> Iterator[Record]:
     yield chrome.metadata("process_sort_index", PID, 0, sort_index=-1)
     rows = free_rows(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
     for row, (step, start, end) in zip(rows.tolist(), steps.iter_rows(), strict=True):
-        name = "recording" if step == WITHOUT_STEPS else f"step {step}"
+        name = step_name(step).removeprefix("the ")
         yield chrome.complete("step", name, PID, row, start - base, end - start, {})
 
 
