@@ -28,7 +28,8 @@ from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.documents.look import Composition, CpuOpRow, GroupRow, Look, TimePart
 from foretrace.show.overview.measured_step import MeasuredStep
-from foretrace.show.overview.on_cpu import WHOLE, cpu_groups
+from foretrace.show.overview.on_cpu import cpu_groups
+from foretrace.show.overview.page import WHOLE
 
 
 class CaseTime(Struct, frozen=True):

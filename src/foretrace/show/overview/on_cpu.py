@@ -20,11 +20,10 @@ from foretrace.model.trace import Trace
 from foretrace.names.families import decode
 from foretrace.schema import compiled
 from foretrace.schema.documents.look import CpuOpRow, GroupRow
-from foretrace.show.overview.page import Line
+from foretrace.show.overview.page import WHOLE, Line
 
 COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
 _LOADER = "enumerate(DataLoader)"
-WHOLE = "the whole recording"
 MOST_OPS = 20_000  # of a call; the tree of a longer one is left out
 _BIAS = "bias of aten::addmm"
 
