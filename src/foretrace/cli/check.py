@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from foretrace.base.notices import in_ci
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.analyze.guess import Guess
     from foretrace.schema.finding import Verdict
 
 
@@ -61,20 +63,20 @@ def command(
     \b
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
-    from foretrace.analyze.guess.marking import document
+    from foretrace.analyze.guess.guess_files import given
+    from foretrace.analyze.guess.marking import document, parse_job_or_error, parse_or_error
     from foretrace.model.allocator.view import is_snapshot
     from foretrace.show.render import verdicts as pages
 
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
-    if is_snapshot(trace):
-        verdicts, lost = _of_snapshot(trace, texts, files, reading)
-    elif use.is_job(trace, reading):
+    if not is_snapshot(trace) and use.is_job(trace, reading):
         if against:
             raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
-        verdicts, lost = _of_job(trace, texts, files, reading)
+        verdicts, lost = _of_job(trace, given(texts, files, parse_job_or_error), reading)
     else:
-        verdicts, lost = _of_trace(trace, texts, files, against, reading)
+        guesses = given(texts, files, parse_or_error)
+        verdicts, lost = _of_trace(trace, guesses, against, reading)
     text = pages.verdicts_text(verdicts) if whole else pages.verdicts_page(verdicts)
     use.answer(
         form,
@@ -85,54 +87,33 @@ def command(
     return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
 
 
+Guesses = Sequence["Guess | Verdict"]
 Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data was lost
 
 
-def _of_trace(
-    trace: str,
-    texts: tuple[str, ...],
-    files: tuple[str, ...],
-    against: str | None,
-    reading: use.Reading,
-) -> Marked:
+def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
+    """A trace, or a snapshot of the allocator, which has predictions about memory alone."""
     from foretrace.analyze.guess import check
-    from foretrace.analyze.guess.guess_files import load
-    from foretrace.analyze.guess.marking import parse_or_error
+    from foretrace.analyze.guess.of_snapshots import check_snapshot
+    from foretrace.model.allocator.view import is_snapshot, view_of
 
-    guesses = [parse_or_error(text) for text in texts]
-    guesses += [guess for file in files for guess in load(file)]
-    opened = reading.trace(trace)
+    if is_snapshot(path):
+        view = view_of(path, reading.limits)
+        return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
+    opened = reading.trace(path)
     other = reading.trace(against) if against else None
     use.warn_of_loss(opened, other)
     return check(opened, guesses, other), reading.fails(opened, other)
 
 
-def _of_snapshot(
-    path: str, texts: tuple[str, ...], files: tuple[str, ...], reading: use.Reading
-) -> Marked:
-    """A snapshot of the allocator has predictions about memory alone."""
-    from foretrace.analyze.guess.guess_files import load
-    from foretrace.analyze.guess.of_snapshots import check_snapshot
-    from foretrace.model.allocator.view import view_of
-
-    guesses = [*texts, *(guess for file in files for guess in load(file))]
-    view = view_of(path, reading.limits)
-    return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
-
-
-def _of_job(
-    job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: use.Reading
-) -> Marked:
-    from foretrace.analyze.guess.guess_files import load_with
-    from foretrace.analyze.guess.marking import OF_A_TRACE, check_job, parse_job_or_error
+def _of_job(path: str, guesses: Guesses, reading: use.Reading) -> Marked:
+    from foretrace.analyze.guess.marking import OF_A_TRACE, check_job
     from foretrace.read.folder import resolve
     from foretrace.schema.finding import Verdict
 
-    guesses = [parse_job_or_error(text) for text in texts]
-    guesses += [guess for file in files for guess in load_with(file, parse_job_or_error)]
     if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
-        resolve(job, reading.limits)  # names the traces to choose from
-    found = use.job_at(job, reading)
+        resolve(path, reading.limits)  # names the traces to choose from
+    found = use.job_at(path, reading)
     return check_job(found, guesses), reading.strict and bool(found.left_out)
 
 

@@ -104,15 +104,14 @@ def _memory(path: str, target: Path, reading: use.Reading) -> int:
 def _job(
     path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
-    from foretrace.analyze.guess.guess_files import load_with
+    from foretrace.analyze.guess.guess_files import given
     from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error
     from foretrace.analyze.jobs.lanes import default_ranks, lanes
     from foretrace.base.files import write_text
     from foretrace.show.html.job_report import job_html
     from foretrace.show.overview.job_verdict import overview_of_job
 
-    guesses = [parse_job_or_error(text) for text in texts]
-    guesses += load_with(file, parse_job_or_error) if file else []
+    guesses = given(texts, [file] if file else [], parse_job_or_error)
     with reading.job(path) as job:
         found = overview_of_job(job)
         beside = lanes(job, default_ranks(found))

@@ -32,6 +32,13 @@ def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
     return load_with(path, parse_or_error)
 
 
+def given(
+    texts: Iterable[str], files: Iterable[str], parse: Callable[[str, str], Guess | Verdict]
+) -> list[Guess | Verdict]:
+    """The predictions of a command line: its texts, then those of its guess files."""
+    return [*(parse(text, "") for text in texts), *(g for f in files for g in load_with(f, parse))]
+
+
 def load_with(
     path: str | os.PathLike[str], parse: Callable[[str, str], Guess | Verdict]
 ) -> list[Guess | Verdict]:
