@@ -267,7 +267,7 @@ def cpu_part(window: Window, selector: Selector) -> Bools:
         loading = host.named(lambda name: name.startswith(("enumerate(DataLoader)", "Optimizer.")))
         apart = _inside(host, backward | (host.is_region & loading))
         # what follows the last backward, such as metrics, is no forward
-        last = host.start[window.events(backward)].max(initial=-1)
+        last = int(host.start[window.events(backward)].max(initial=-1))
         return host.is_op & ~apart & ((host.start < last) | (last < 0))
     if role := kinds.get("role"):
         return window.evidence.computing & host.named(lambda name: role_of_op(bare(name)) == role)
