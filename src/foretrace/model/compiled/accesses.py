@@ -111,9 +111,9 @@ def _elements(group: list[Touch], tensor: NamedTensor) -> tuple[int | None, bool
     return min(bounds, default=None), False
 
 
-def unsized(name: str, dtype: str = "") -> NamedTensor:
+def unsized(name: str) -> NamedTensor:
     """A tensor whose sizes are not known; one without dimensions has one element."""
-    return NamedTensor(name, dtype, UNSIZED, UNSIZED)
+    return NamedTensor(name, "", UNSIZED, UNSIZED)
 
 
 def storage(tensor: NamedTensor) -> int | None:

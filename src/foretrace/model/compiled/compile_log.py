@@ -293,7 +293,8 @@ def _inside(found: list[_Timed], parent: int, name: str) -> int:
     above = found[parent]
     at = above.inner.setdefault(name, len(found))
     if at == len(found):
-        found.append(_Timed(name, above.depth + 1, _stage(name) or above.stage))
+        stages = (stage for begin, stage in STAGES if name.startswith(begin))
+        found.append(_Timed(name, above.depth + 1, next(stages, above.stage)))
     return at
 
 
@@ -418,10 +419,6 @@ def _events(records: Iterable[LogRecord]) -> Iterator[PhaseEvent]:
                 yield msgspec.json.decode(record.payload, type=PhaseEvent)
             except (msgspec.DecodeError, RecursionError):
                 continue
-
-
-def _stage(name: str) -> str:
-    return next((stage for begin, stage in STAGES if name.startswith(begin)), "")
 
 
 def _answers(record: LogRecord) -> Iterator[tuple[str, str]]:

@@ -17,22 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
-from foretrace.model.compiled.accesses import (
-    Reach,
-    Touch,
-    accesses,
-    template,
-    unseen,
-    with_tensors,
-)
-from foretrace.model.compiled.syntax import (
-    Range,
-    dotted,
-    evaluate,
-    number,
-    parse,
-    ranged,
-)
+from foretrace.model.compiled.accesses import Reach, Touch, accesses, template, unseen, with_tensors
+from foretrace.model.compiled.syntax import Range, dotted, evaluate, number, parse, ranged
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, Mode, NamedTensor, Size
 
 _ROOT = regex(r"(?:[xyz]|r\d{0,3}_?)index")

@@ -26,12 +26,8 @@ import msgspec
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
-from foretrace.model.compiled.accesses import (
-    UNSIZED,
-    base_op,
-    with_tensors,
-)
-from foretrace.model.compiled.scheduler import FIRST_ROUND
+from foretrace.model.compiled.accesses import UNSIZED, base_op, with_tensors
+from foretrace.model.compiled.scheduler import fusion_lines
 from foretrace.model.compiled.syntax import json_object
 from foretrace.names.families import VIEWS
 from foretrace.read.compiler.runs import TextRecord
@@ -260,16 +256,13 @@ def _distinct(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
 def origins(texts: Iterable[TextRecord]) -> list[Names]:
     """For each wrapper: the post-grad nodes of every scheduler node, as the fusion log says."""
     found: list[Names] = []
-    for record in texts:
-        if record.channel != "fusion":
-            continue
-        for line in record.text.splitlines():
-            if FIRST_ROUND.match(line):
-                found.append({})
-            elif found and (node := _CANDIDATE.match(line)) and node[1] not in found[-1]:
-                listed = _ORIGINS.search(line)
-                names = listed[1].split(", ") if listed else []
-                found[-1][node[1]] = tuple(name for name in names if name.isidentifier())
+    for graph, line in fusion_lines(texts):
+        if graph == len(found):
+            found.append({})
+        if found and (node := _CANDIDATE.match(line)) and node[1] not in found[-1]:
+            listed = _ORIGINS.search(line)
+            names = listed[1].split(", ") if listed else []
+            found[-1][node[1]] = tuple(name for name in names if name.isidentifier())
     return found
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
@@ -188,7 +189,7 @@ _REFUSED = regex(r"cannot fuse (\w+) with (\w+): (.*)")
 _FUSED = regex(r"fusing (\w+) with (\w+)")
 _SLOWER = "cannot fuse (benchmark): fusing "
 # the first of at most ten rounds: another scheduler begins
-FIRST_ROUND = regex(r"=* ?attempting fusion \(1/\d+\)")
+_FIRST_ROUND = regex(r"=* ?attempting fusion \(1/\d+\)")
 _COLOUR = regex(r"\x1b\[[\d;]*m")
 _BUFFER = regex(r"'(\w+)'")
 Pair = tuple[int, str, str, bool, str]  # graph, a, b, fused, words
@@ -401,19 +402,21 @@ def _sizes(text: str) -> tuple[Size, ...]:
     return tuple(int(size) if _NUMBER.fullmatch(size) else size for size in split(text))
 
 
-def parse_choices(texts: Iterable[TextRecord]) -> tuple[FusionChoice, ...]:
-    """Every pair of one compilation with Inductor's answer, in the order it was first given."""
-    times: dict[Pair, int] = {}
+def fusion_lines(texts: Iterable[TextRecord]) -> Iterator[tuple[int, str]]:
+    """The lines of the fusion log, each with the number of its scheduler; -1 before the first."""
     graph = -1
     for record in texts:
-        if record.channel != "fusion":
-            continue
-        for line in record.text.splitlines():
-            if FIRST_ROUND.match(line):
-                graph += 1
-            elif found := _answer(line):
-                pair = (max(graph, 0), *found)
-                times[pair] = times.get(pair, 0) + 1
+        for line in record.text.splitlines() if record.channel == "fusion" else ():
+            graph += _FIRST_ROUND.match(line) is not None
+            yield graph, line
+
+
+def parse_choices(texts: Iterable[TextRecord]) -> tuple[FusionChoice, ...]:
+    """Every pair of one compilation with Inductor's answer, in the order it was first given."""
+    times: Counter[Pair] = Counter()
+    for graph, line in fusion_lines(texts):
+        if found := _answer(line):
+            times[max(graph, 0), *found] += 1
     return tuple(FusionChoice(*pair[1:], times=n, graph=pair[0]) for pair, n in times.items())
 
 

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
-from foretrace.model.compiled.accesses import (
-    UNSIZED,
-    base_op,
-    library_accesses,
-    unsized,
-)
+from foretrace.model.compiled.accesses import UNSIZED, base_op, library_accesses, unsized
 from foretrace.model.compiled.generated_code import counted, generated, read_triton
 from foretrace.model.compiled.syntax import LARGEST, dotted, number, parse
 from foretrace.schema.compiler import (
@@ -42,7 +38,7 @@ _LIBRARY = regex(r".{0,60}?\b(aoti_torch_(?:cuda|cpu|xpu|mps)_\w{1,200})\((.*)\)
 _LAUNCHES = "aoti_torch_cuda_", "aoti_torch_cpu_", "aoti_torch_xpu_", "aoti_torch_mps_"
 _NUMBER = regex(r"(-?\d{1,19})L{0,2}")
 _PATH = regex(r"# kernel path: (\S{1,1000})")
-_LANGUAGES = {"triton": "triton", "cpp": "cpp", "cpp_pybinding": "cpp"}
+_CPP = ("cpp", "cpp_pybinding")
 
 
 def short_type(node: ast.AST | None) -> str:
@@ -269,21 +265,23 @@ class Walk:
         self, call: ast.Call, name: str, found: tuple[Access, ...], texts: tuple[str, ...]
     ) -> KernelCall:
         """The call with what the comments above it say."""
-        handle, origins, ops = "", "", ""
+        told: dict[str, Any] = {}
         for line in reversed(self.lines[max(call.lineno - 8, 0) : call.lineno - 1]):
-            if not _BETWEEN.match(line):
+            if not _BETWEEN.match(line) or "origins" in told:
                 break
-            text = line.strip().removeprefix("# ")
-            if text.startswith(HANDLE):
-                handle = text.removeprefix(HANDLE).strip()
-            elif text.startswith(ORIGINS):
-                origins, _, ops = text.removeprefix(ORIGINS).partition("], Original ATen: [")
-                break
+            told |= _told(line.strip().removeprefix("# "))
         extern = name not in self.kernels
-        return KernelCall(
-            name, extern, handle, accesses=found, arguments=texts,
-            origins=listed(origins), ops=listed(ops),
-        )  # fmt: skip
+        return KernelCall(name, extern, accesses=found, arguments=texts, **told)
+
+
+def _told(comment: str) -> dict[str, Any]:
+    """What a comment above a call says of it: its handle, or its nodes and ops."""
+    if comment.startswith(HANDLE):
+        return {"handle": comment.removeprefix(HANDLE).strip()}
+    if not comment.startswith(ORIGINS):
+        return {}
+    origins, _, ops = comment.removeprefix(ORIGINS).partition("], Original ATen: [")
+    return {"origins": listed(origins), "ops": listed(ops)}
 
 
 def _partition(call: ast.Call) -> str:
@@ -314,21 +312,17 @@ def _generated_accesses(
 def cpp_calls(code: str, kernels: Mapping[str, GeneratedKernel]) -> tuple[KernelCall, ...]:
     """The calls of libraries and of generated kernels in C++ text."""
     found: list[KernelCall] = []
-    handle, origins, ops = "", "", ""
+    told: dict[str, Any] = {}
     for line in code.splitlines():
         text = line.strip()
-        comment = text.removeprefix("//").strip() if text.startswith("//") else ""
-        if comment.startswith(HANDLE):
-            handle = comment.removeprefix(HANDLE).strip()
-        elif comment.startswith(ORIGINS):
-            origins, _, ops = comment.removeprefix(ORIGINS).partition("], Original ATen: [")
+        if text.startswith("//") and (said := _told(text.removeprefix("//").strip())):
+            told |= said
         elif made := _call(text[:20_000], kernels):
             name, arguments, extern = made
             unknown = [None] * len(arguments)
             accesses = () if extern else _generated_accesses(kernels[name], arguments, unknown)
-            call = KernelCall(name, extern, handle, accesses=accesses, arguments=arguments)
-            found.append(replace(call, origins=listed(origins), ops=listed(ops)))
-            handle, origins, ops = "", "", ""
+            found.append(KernelCall(name, extern, accesses=accesses, arguments=arguments, **told))
+            told = {}
     return tuple(found)
 
 
@@ -397,7 +391,7 @@ def _kernel(name: str, kind: str, code: str, file: str) -> GeneratedKernel:
     if kind == "triton":
         read = read_triton(code, name)
         return GeneratedKernel(name, "triton", code, read.config if read else {}, file)
-    return GeneratedKernel(name, "cpp" if kind in _LANGUAGES else "other", code, {}, file)
+    return GeneratedKernel(name, "cpp" if kind in _CPP else "other", code, {}, file)
 
 
 def _file(lines: list[str], line: int) -> str:
