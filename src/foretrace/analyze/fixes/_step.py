@@ -34,6 +34,7 @@ from foretrace.model.order import Case
 from foretrace.model.recording import op_call
 from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_profiler
 from foretrace.model.trace import Trace
+from foretrace.schema.compiled import is_row
 from foretrace.schema.finding import Finding
 
 __all__ = ["Case", "Fix", "GraphChange", "Ints", "Proposal", "Proposals", "Step", "fix"]
@@ -80,6 +81,11 @@ class Step:
     def trains(self) -> bool:
         """Whether the step has a backward pass."""
         return bool(self.nodes.is_node[: len(self.inside)][self.inside].any())
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether the step ran compiled code."""
+        return bool(self.trace.host.named(is_row)[self.inside].any())
 
     def ops(self, *names: str) -> Ints:
         """Ops of these names, in order of time; those inside another of them are left out."""

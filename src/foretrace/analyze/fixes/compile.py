@@ -55,11 +55,7 @@ class Merged(Struct, frozen=True):
     fused_ns: float
 
 
-def _made(step: Step) -> bool:
-    return bool(step.trace.host.named(compiled.is_row)[step.inside].any())
-
-
-@fix("Compile the model", "gpu shapes", made=_made, general=True)
+@fix("Compile the model", "gpu shapes", made=lambda step: step.compiled, general=True)
 def _find(step: Step) -> Proposals:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())

@@ -25,7 +25,6 @@ from foretrace.analyze.fixes._changes import Changes
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural, time_text
-from foretrace.schema import compiled
 
 # Compiled code gets the graph by a mode; of eager code that mode would fuse the kernels as well.
 COMPILED = 'CUDA graph (torch.compile(mode="reduce-overhead"))'
@@ -57,7 +56,7 @@ def _find(step: Step) -> Proposals:
         return
     busy = time_text(step.trace.spans.busy(step.span))
     yield Proposal(
-        COMPILED if host.named(compiled.is_row)[step.inside].any() else EAGER,
+        COMPILED if step.compiled else EAGER,
         f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
         + (UNKNOWN if alone else ""),
         *_changes(step),

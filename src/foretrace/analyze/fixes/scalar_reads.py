@@ -16,7 +16,6 @@ import numpy as np
 from foretrace.analyze.fixes._host import copies, waited
 from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.schema import compiled
 
 READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 COPIES = ("aten::to", "aten::_to_copy", "aten::copy_")
@@ -31,7 +30,7 @@ def _find(step: Step) -> Proposals:
     if not len(reads):
         return
     order = "keep it on the GPU (.detach()), read it every N steps"
-    if step.trace.host.named(compiled.is_row)[step.inside].any():
+    if step.compiled:
         order = "take print and .item() out of the compiled code"
     names = {step.name(event) for event in reads.tolist()}
     words = [".item()"] * bool(names & {*READS})

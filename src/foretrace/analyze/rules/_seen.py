@@ -23,9 +23,11 @@ from foretrace.model import bounds
 from foretrace.model.costs import OpCall
 from foretrace.model.idle import Idle, lost_launches, unproven, windows_of
 from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.recording import op_call
 from foretrace.model.trace import Trace
+from foretrace.schema.device import Device
 from foretrace.schema.finding import Finding, Rule
 
 # A finding names at most this many events, enough to jump to; the evidence holds the count.
@@ -62,6 +64,11 @@ class Seen:
     def cases(self) -> list[Case]:
         """Every kind of kernel."""
         return self.order.cases
+
+    @cached_property
+    def device(self) -> Device | None:
+        """The card of the trace, where it is known."""
+        return device_of(self.trace.about)
 
     @cached_property
     def counted(self) -> Bools:
@@ -106,11 +113,11 @@ class Seen:
         edges = edges[np.argsort(edges[:, 0], kind="stable")]
         return rows[innermost(edges[:, 0], edges[:, 1], self.host.start[rows]) >= 0]
 
-    def costliest_groups(self, rows: Ints, most: int = 3) -> list[str]:
-        """The groups that have most of the time of these rows: `RMSNorm`, `RoPE`."""
+    def costliest_groups(self, rows: Ints) -> list[str]:
+        """The three groups that have most of the time of these rows: `RMSNorm`, `RoPE`."""
         names, place = coded(self.trace.work_groups[rows])
         time = np.bincount(place.reshape(-1), weights=self.gpu.length[rows], minlength=len(names))
-        return [str(names[at]) for at in np.argsort(-time, kind="stable")[:most]]
+        return [str(names[at]) for at in np.argsort(-time, kind="stable")[:3]]
 
     def together(self, cases: Sequence[Case]) -> Group | None:
         """These cases as one; None when none of them was launched where it counts."""

@@ -24,7 +24,6 @@ from foretrace.analyze.rules._common import bare, listing
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.limits import traffic_ns
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
@@ -33,7 +32,7 @@ ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 @rule("A bias added inside a matmul", "gpu ops", example="linear_compiled")
 def _check(seen: Seen) -> Found:
-    alone, device = _alone(seen), device_of(seen.trace.about)
+    alone, device = _alone(seen), seen.device
     matmuls = [case for case in seen.cases if case.role == "gemm" and case.count]
     proofs = {case.number: _proof(case, alone) for case in matmuls}
     whole = seen.together([case for case in matmuls if proofs[case.number]])

@@ -27,7 +27,6 @@ import numpy as np
 from foretrace.analyze.rules._common import bandwidth_ns, listing, shapes_text
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 MATMULS = frozenset({"gemm", "gemv", "conv"})
@@ -56,8 +55,7 @@ def _check(seen: Seen) -> Found:
     moved = seen.step(sum(2 * (left.bytes_written or 0) * count for left, _, count in known))
     # what reading the added operand takes at the least stays
     added = [case.call.tensor(1) if case.call else None for case in cases]
-    device = device_of(seen.trace.about)
-    least = np.array([bandwidth_ns(device, other.bytes if other else 0) for other in added])
+    least = np.array([bandwidth_ns(seen.device, other.bytes if other else 0) for other in added])
     beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
     saved, total = seen.step(float(beyond.sum())), seen.each(len(second))
     kinds = sorted({_kind(left, right) for left, right, _ in known})

@@ -28,7 +28,6 @@ from foretrace.analyze.rules._common import matmul_ns
 from foretrace.analyze.rules._seen import Found, Group, Seen, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.costs import Tensor
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.schema.finding import Finding
 
@@ -62,7 +61,7 @@ def _check(seen: Seen) -> Found:
 
 
 def _finding(seen: Seen, mask: Tensor, whole: Group, calls: Group, heads: int) -> Finding:
-    first, device = calls.cases[0], device_of(seen.trace.about)
+    first, device = calls.cases[0], seen.device
     query = first.call.tensor(0) if first.call else None
     every = query.dims[HEADS] if query else 0
     least = sum((matmul_ns(device, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 ARCH = "sm_90"
@@ -47,8 +46,8 @@ RATIO = 1.98
     example="attention_flash_8x16x1024x64_bf16",
 )
 def _check(seen: Seen) -> Found:
-    device = device_of(seen.trace.about)
-    whole = seen.where(_replaceable) if device and device.arch == ARCH else None
+    hopper = seen.device is not None and seen.device.arch == ARCH
+    whole = seen.where(_replaceable) if hopper else None
     if whole is None:
         return
     saved = round(whole.ns * (1 - 1 / RATIO))

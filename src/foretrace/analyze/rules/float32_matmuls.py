@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 # The setting that allows TF32, by the role of the kernels.
@@ -43,7 +42,7 @@ def _check(seen: Seen) -> Found:
     whole = seen.together(slow or plain)
     if whole is None:
         return
-    device, roles = device_of(seen.trace.about), {case.role for case in whole.cases}
+    device, roles = seen.device, {case.role for case in whole.cases}
     faster = device is None or "tf32" in device.peak_flops
     advice = "This card's tensor cores take 16-bit types only"
     if faster and slow:

@@ -37,7 +37,6 @@ from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.model.arguments import made, operands
 from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Ints, split_by
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -89,7 +88,7 @@ def _check(seen: Seen) -> Found:
 
 def _in_cache(seen: Seen, size: int, working_set: int) -> str:
     """What L2 makes of writing and reading a tensor, where it holds all that a kernel moves."""
-    device = device_of(seen.trace.about)
+    device = seen.device
     if device is None or not cache_rate(device) or not 0 < working_set <= (device.cache_bytes or 0):
         return ""
     cached = traffic_ns(device, 2 * size, working_set)

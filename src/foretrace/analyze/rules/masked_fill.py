@@ -25,7 +25,6 @@ from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
-from foretrace.model.metadata import device_of
 
 OP = "aten::masked_fill"
 
@@ -46,10 +45,9 @@ def _check(seen: Seen) -> Found:
     _, first, call = np.unique(calls[rows], return_index=True, return_inverse=True)
     time = np.bincount(call.reshape(-1), weights=gpu.length[rows])
     operands = [_operands(seen, each) for each in ops[rows[first]].tolist()]
-    device = device_of(seen.trace.about)
     # one pass reads the input and the mask, and writes the result
     passes = [2 * (pair[0].bytes or 0) + (pair[1].bytes or 0) for pair in operands if pair]
-    least = sum(bandwidth_ns(device, size) for size in passes)
+    least = sum(bandwidth_ns(seen.device, size) for size in passes)
     ns, count = seen.ns(rows), seen.each(len(first))
     saved = seen.step(max(int(gpu.length[rows].sum()) - least, 0.0))
     slowest = operands[int(time.argmax())]

@@ -22,7 +22,6 @@ from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 ROLES = frozenset({"gemm", "conv", "attention"})
@@ -56,7 +55,7 @@ def _check(seen: Seen) -> Found:
     kernels = seen.facts(whole.cases, "kernel name arch shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     # a matmul of unknown FLOP among the others counts in full: the bound must hold
-    pairs = [(case, matmul_ns(device_of(about), case)) for case in whole.cases]
+    pairs = [(case, matmul_ns(seen.device, case)) for case in whole.cases]
     beyond = sum(max(case.ns - (ns or 0.0) * case.count, 0.0) for case, ns in pairs)
     known = any(ns is not None for _, ns in pairs)
     yield seen.found(title, detail, evidence, whole.events, seen.step(beyond) if known else None)

@@ -27,7 +27,6 @@ from foretrace.analyze.rules._common import BACKWARD, matmul_ns
 from foretrace.analyze.rules._seen import Facts, Found, Group, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs import Tensor
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 
 WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
@@ -45,7 +44,7 @@ FAR = 1.5
 
 @rule("Reading the weights as a floor", "gpu shapes")
 def _check(seen: Seen) -> Found:
-    device, spans = device_of(seen.trace.about), seen.trace.spans
+    device, spans = seen.device, seen.trace.spans
     if device is None or any(name.startswith(BACKWARD) for name in seen.host.names):
         return
     weights = [(case, weight) for case in seen.cases if case.count and (weight := _weight(case))]
