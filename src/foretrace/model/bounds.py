@@ -76,7 +76,6 @@ def idle_limit_ns(trace: Recording) -> float | None:
     return max(wall - busy, 0.0) * len(calls) / max(len(steps), 1)
 
 
-BOUNDS = ("host", "sync", "compute", "memory", "copy", "comms", "mixed", "unknown")
 # More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On
 # the recorded H200 traces matmul + add is idle for 95 to 99% of a step at size 64 and for 2% at
 # size 4096, the Llama training step for 73 to 75%.
@@ -141,12 +140,6 @@ def of_spans(trace: Analysis, spans: list[Span]) -> str:
     """The bound that most of the calls have."""
     votes = Counter(of_span(trace, span) for span in spans)
     return min(votes, key=lambda bound: (-votes[bound], bound)) if votes else "unknown"
-
-
-def idle_share(trace: Analysis, span: Span) -> float:
-    """Share of a step or call in which the GPUs it uses were idle; 1 where it launched nothing."""
-    time = spent(trace, span)
-    return 1.0 if time is None else time.idle_share
 
 
 def of_work(trace: Analysis, rows: Ints) -> str:

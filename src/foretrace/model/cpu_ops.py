@@ -136,16 +136,20 @@ def cpu_call(trace: Trace, region: str = "") -> Span | None:
     return calls[(len(calls) - 1) // 2] if calls else None
 
 
+def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
+    """The wanted host events that begin inside a span."""
+    host = trace.host
+    end = max(span.end_ns, span.start_ns + 1)
+    inside = wanted & host.lasting & (host.start >= span.start_ns) & (host.start < end)
+    if span.event >= 0:
+        inside &= host.namespace == host.namespace[span.event]
+    return np.flatnonzero(inside)
+
+
 def ops_inside(trace: Trace, span: Span) -> tuple[int, int]:
     """How many host ops begin inside a step or call, and the time of its thread inside them."""
-    host = trace.host
-    inside = host.is_op & host.lasting & (host.start >= span.start_ns)
-    ops = np.flatnonzero(inside & (host.start < max(span.end_ns, span.start_ns + 1)))
-    if span.event < 0:
-        mine = ops
-    else:
-        ops = ops[host.namespace[ops] == host.namespace[span.event]]
-        mine = ops[host.track[ops] == host.track[span.event]]
+    host, ops = trace.host, started_inside(trace, span, trace.host.is_op)
+    mine = ops if span.event < 0 else ops[host.track[ops] == host.track[span.event]]
     return len(ops), union_length(host.start[mine], np.minimum(host.end[mine], span.end_ns))
 
 

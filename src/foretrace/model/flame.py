@@ -96,12 +96,9 @@ class Stacks(Scopes):
     def __init__(self, trace: Analysis) -> None:
         super().__init__(trace)
         texts = trace.outside_modules if self.has_modules else [""] * len(trace.gpu)
-        distinct = sorted(set(texts))
-        number = {text: at for at, text in enumerate(distinct)}
-        self._place, self._outside = (
-            np.array([number[text] for text in texts], np.int64),
-            distinct,
-        )
+        numbers = {text: at for at, text in enumerate(sorted(set(texts)))}
+        self._place = np.array([numbers[text] for text in texts], np.int64)
+        self._outside = list(numbers)
 
     def scopes(self, row: int) -> tuple[str, ...]:
         """The modules or ranges around a row's work, outermost first."""

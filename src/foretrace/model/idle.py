@@ -349,7 +349,7 @@ def idle_pieces(trace: Recording, gaps: Gaps) -> IdlePieces:
     cut = every.of("launch", "host") & ~doubted
     cause = np.where(doubted, UNPROVEN, every.cause)
     cut &= every.device < MOST_CUT
-    parts = [_columns(every, cause, ~cut)]
+    parts = [(every.start[~cut], every.end[~cut], cause[~cut], every.device[~cut])]
     rows = np.flatnonzero(cut)
     for mine in split_by(every.device[rows], rows):
         start, end, inside = _cut(every.start[mine], every.end[mine], issuing)
@@ -393,10 +393,6 @@ def unproven(trace: Recording, idle: Idle) -> Bools:
     """Gaps in which the host made such launches: what they launched may have run in the gap."""
     made = np.sort(trace.host.start[lost_launches(trace)]) + trace.gpu.lag
     return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)
-
-
-def _columns(idle: Idle, cause: Ints, chosen: Bools) -> tuple[Ints, Ints, Ints, Ints]:
-    return idle.start[chosen], idle.end[chosen], cause[chosen], idle.device[chosen]
 
 
 def _cut(start: Ints, end: Ints, issuing: IntervalUnion) -> tuple[Ints, Ints, Bools]:

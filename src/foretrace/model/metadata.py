@@ -39,7 +39,6 @@ class About(Struct, frozen=True):
     rank: int | None
     world_size: int | None
     options: tuple[str, ...]
-    versions: dict[str, Any]
     job: str = ""  # the same text in all ranks of a job; empty where nothing is stated
 
 
@@ -63,11 +62,6 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
         [line for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
     )
     ledger.note("counters_empty", any(map(_NO_COUNTERS.search, lines)))
-    versions: dict[str, Any] = {
-        key: header[key]
-        for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
-        if key in header
-    }
     return About(
         names[0] or None if names else None,
         _arch(first, amd="hip_runtime_version" in header),
@@ -77,7 +71,6 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
         rank,
         world,
         options,
-        versions,
         _job(header.get("distributedInfo")),
     )
 

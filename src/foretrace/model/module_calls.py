@@ -105,14 +105,12 @@ class Owners:
         """The first module that each checkpoint calls, else the one around it."""
         events = np.flatnonzero(self.is_module)
         held = self._nearest(events, self.is_checkpoint)
-        outermost = np.flatnonzero((held >= 0) & ~self._is_below(self._above(events), held))
+        above = self._nearest(self.host.parent[events].astype(np.int64), self.is_module)
+        outermost = np.flatnonzero((held >= 0) & ~self._is_below(above, held))
         first = np.full(self.host.count + 1, -1, np.int64)
         first[held[outermost][::-1]] = events[outermost][::-1]
         around = self._nearest(checkpoints, self.is_module)
         return np.where(first[checkpoints] >= 0, first[checkpoints], around)
-
-    def _above(self, events: Ints) -> Ints:
-        return self._nearest(self.host.parent[events].astype(np.int64), self.is_module)
 
 
 def _is_checkpoint(name: str) -> bool:

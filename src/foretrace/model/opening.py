@@ -38,7 +38,7 @@ def open(  # noqa: A001 - the public name: `foretrace.open`
     it. Raises `foretrace.TraceError` when the file is not a readable trace.
     """
     bounds = limits or Limits()
-    cache = cache and is_kept(bounds)
+    cache = cache and keeps_everything(bounds)
     wanted = resolve(opened_as(os.fspath(path)), bounds)
     folder = None if captures is None else os.fspath(captures)
     return load(wanted, bounds, use_kept=cache, keep=cache, captures=folder)
@@ -74,11 +74,6 @@ def open_all(
     for each in opened:
         each.ledger = each.ledger.with_notes(notes)
     return opened
-
-
-def is_kept(limits: Limits) -> bool:
-    """Whether a trace read under these limits may be cached: others may read less of the file."""
-    return keeps_everything(limits)
 
 
 def import_model() -> None:

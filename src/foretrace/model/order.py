@@ -50,7 +50,6 @@ class Case(Struct, frozen=True):
     roof_percent: float | None = None
     limited_by: str = ""
     cost_certainty: str = "none"
-    cost_note: str = ""
 
     @property
     def name(self) -> str:
@@ -126,7 +125,6 @@ class Order:
             id=replace(families.decode(row["name"]), short=row["short"]),
             op=row["ops"][0] if row["ops"] else "",
             call=None if op is None else op_call(self._trace, op),
-            cost_note=row["cost_note"] or "",
             **same,
             **counted,
         )

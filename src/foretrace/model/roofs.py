@@ -178,14 +178,12 @@ class Reuse:
 
     def _touch(self, row: int) -> CacheTraffic:
         trace, op = self.trace, int(self.trace.origins.op[row])
-        key = (int(trace.host.name[trace.gpu.id[row]]), self._signature(op), self._bytes(row))
+        signature = int(trace.origins.arguments.numbers(np.array([op]))[0])
+        key = (int(trace.host.name[trace.gpu.id[row]]), signature, self._bytes(row))
         if key not in self.known:
             touch = self._kernel(row, op) if trace.gpu.is_kernel[row] else self._copy(row, op)
             self.known[key] = touch
         return self.known[key]
-
-    def _signature(self, op: int) -> int:
-        return int(self.trace.origins.arguments.numbers(np.array([op]))[0])
 
     def _bytes(self, row: int) -> int:
         if not self.trace.gpu.is_kernel[row]:

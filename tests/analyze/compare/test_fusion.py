@@ -130,7 +130,7 @@ def test_mlp_eager_to_compiled_kernels() -> None:
         "inductor",
         ("aten::gelu", "aten::mul"),
     )
-    assert (fusion.bytes_before, fusion.bytes_saved) == (251_658_240, 100_663_296)
+    assert fusion.bytes_saved == 100_663_296
     assert (fusion.ns_before, fusion.ns_after, fusion.ns_saved) == (69_024, 37_248, 31_776)
     assert sum(row.ns_a or 0 for row in found.work) == found.gpu_ns.a
     assert sum(row.ns_b or 0 for row in found.work) == found.gpu_ns.b
@@ -196,7 +196,7 @@ def test_matmul_add_compiled_copies_the_bias_first() -> None:
         "cublas",
         "epilogue",
     )
-    assert (fusion.bytes_saved, fusion.copied_bytes) == (0, 2 * 33_554_432)
+    assert fusion.bytes_saved == 0
     assert (found.a.memcpys, found.b.memcpys) == (0, 1)
     (change,) = (row for row in found.work if row.fate != "same")
     assert change.counts == "2 kernels to 1, 0 memcpy/memset to 1"

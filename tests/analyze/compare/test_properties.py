@@ -175,7 +175,6 @@ def accounts_for_everything(found: Comparison) -> None:
 def no_saving_exceeds_its_time(found: Comparison) -> None:
     for fusion in (*found.kernels.fusions, *found.kernels.undone):
         assert (fusion.ns_saved or 0) <= (fusion.ns_before or 0)
-        assert (fusion.bytes_saved or 0) <= (fusion.bytes_before or 0)
     assert (found.verdict.saves_at_most_ns or 0) <= max(found.bare_wall_ns.a or 0, longest(found.a))
 
 

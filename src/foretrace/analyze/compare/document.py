@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from foretrace.analyze.compare.fusion import KernelPair, KernelTable
-from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sides import Side
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.schema.documents import compare as documents
@@ -29,9 +28,9 @@ def document(found: Comparison) -> documents.CompareDocument:
             documents.FusionEntry(**_own(documents.FusionEntry, one))
             for one in found.kernels.fusions
         ],
-        gpu_ns=_change(found.gpu_ns),
-        cpu_ns=_change(found.cpu_ns),
-        wall_ns=_change(found.wall_ns),
+        gpu_ns=found.gpu_ns.entry,
+        cpu_ns=found.cpu_ns.entry,
+        wall_ns=found.wall_ns.entry,
         changed=list(found.changed),
         unchanged=list(found.unchanged),
         worth=found.worth,
@@ -39,8 +38,8 @@ def document(found: Comparison) -> documents.CompareDocument:
         work=[documents.WorkEntry(**_own(documents.WorkEntry, row)) for row in found.work],
         predicted=found.mark or UNSET,
         published=found.published or UNSET,
-        bare_wall_ns=_change(found.bare_wall_ns) if bare else UNSET,
-        bare_host_ns=_change(found.bare_host_ns) if bare else UNSET,
+        bare_wall_ns=found.bare_wall_ns.entry if bare else UNSET,
+        bare_host_ns=found.bare_host_ns.entry if bare else UNSET,
         others=[document(other) for other in found.others] or UNSET,
     )
 
@@ -58,10 +57,6 @@ def _trace(side: Side) -> documents.ComparedTrace:
     )
 
 
-def _change(value: Change) -> documents.ChangeEntry:
-    return documents.ChangeEntry(value.a, value.b, value.ratio, value.noise)
-
-
 def _kernels(table: KernelTable) -> documents.ComparedKernels:
     every = (table.same, table.changed, table.removed, table.added)
     kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
@@ -75,7 +70,7 @@ def _kernel(row: KernelPair) -> documents.ComparedKernel:
         **_own(entry, row.kernel),
         a=row.count if row.a else 0,
         b=row.count if row.b else 0,
-        median_ns=_change(row.ns),
+        median_ns=row.ns.entry,
         to=entry(**_own(entry, row.b)) if changed else UNSET,
         why=list(row.why) or UNSET,
     )

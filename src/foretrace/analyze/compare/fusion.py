@@ -59,7 +59,7 @@ _BACKENDS = {
     "liger_triton": "liger",
     "user_triton": "triton",
 }
-SUMS = ("count", "kernels", "bytes_before", "bytes_saved", "ns_before", "ns_after", "copied_bytes")
+SUMS = ("count", "kernels", "bytes_saved", "ns_before", "ns_after")
 
 
 class Fusion(Struct, frozen=True):
@@ -77,11 +77,9 @@ class Fusion(Struct, frozen=True):
     sign: str
     count: int
     kernels: int
-    bytes_before: int | None
     bytes_saved: int | None
     ns_before: int | None
     ns_after: int | None
-    copied_bytes: int
     sources: tuple[str, ...] = ()
     largest_bytes: int = 0
 
@@ -117,11 +115,9 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
         sign=sign,
         count=len(after),
         kernels=len(before),
-        bytes_before=total([each.bytes for each in old]),
         bytes_saved=_bytes_saved(old, new),
         ns_before=spent(old),
         ns_after=spent(new),
-        copied_bytes=sum(each.bytes or 0 for each in new if not each.is_kernel),
         sources=tuple(dict.fromkeys(line for each in after for line in each.sources)),
         largest_bytes=max(each.bytes or 0 for each in before),
     )

@@ -19,6 +19,8 @@ from math import comb
 
 from msgspec import Struct
 
+from foretrace.schema.documents.compare import ChangeEntry
+
 # 1.4826 makes the MAD of normal values their standard deviation; for few values it falls short by
 # these factors (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of
 # scale", 1992).
@@ -54,6 +56,11 @@ class Change(Struct, frozen=True):
             return None
         larger = max(self.a, self.b)
         return larger > 0 and 1 - min(self.a, self.b) / larger > self.noise
+
+    @property
+    def entry(self) -> ChangeEntry:
+        """The change as documents have it."""
+        return ChangeEntry(self.a, self.b, self.ratio, self.noise)
 
     @property
     def saved(self) -> float | None:

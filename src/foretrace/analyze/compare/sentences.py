@@ -18,6 +18,7 @@ from foretrace.analyze.compare.fusion import Fusion
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.analyze.compare.verdict import Comparison, differs
+from foretrace.analyze.rules._common import listing
 from foretrace.base import units
 from foretrace.base.units import bytes_text, change_text, count_text, percent_text, plural
 from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
@@ -51,13 +52,7 @@ def _listed(items: Iterable[tuple[str, int]], few: int = FEW) -> str:
         name if count == 1 else f"{name} ({count_text(count)})" for name, count in counts.items()
     ]
     more = len(names) - few
-    return _joined([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
-
-
-def _joined(words: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+    return listing([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
 
 
 def _traffic_lines(found: Comparison) -> list[str]:
@@ -138,7 +133,7 @@ def changed(found: Comparison) -> tuple[str, ...]:
             lines.append(_time(name, value, per))
             lines += _host_parts(found) if value is found.cpu_ns else []
     counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
-    lines += [f"Counts {per}: {_joined(counts)}."] if counts else []
+    lines += [f"Counts {per}: {listing(counts)}."] if counts else []
     lines += _changed_rows(found)
     lines += [*_traffic_lines(found), *_crossings(found)]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
@@ -158,7 +153,7 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
         if value.saved is not None and not differs(value)
     ]
     counts = [_many(a, name) for name, a, b in _counts(found) if a == b and a]
-    lines += [f"Same counts {per}: {_joined(counts)}."] if counts else []
+    lines += [f"Same counts {per}: {listing(counts)}."] if counts else []
     if found.ops.same:
         calls = _listed((row.name, row.a) for row in found.ops.same)
         lines.append(f"Same op calls {per}: {calls}.")
@@ -209,7 +204,7 @@ def circumstances(found: Comparison) -> list[str]:
         lines.append(f"The GPUs differ: {gpus}. {both}")
     if differ(a.rank, b.rank):
         ranks = ["unknown" if rank is None else str(rank) for rank in (a.rank, b.rank)]
-        lines.append(f"The ranks differ: {_joined(ranks)}.")
+        lines.append(f"The ranks differ: {listing(ranks)}.")
     for option in ("record_shapes", "with_stack", "profile_memory"):
         if differ(option in a.options or None, option in b.options or None):
             only = f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True"
@@ -222,7 +217,7 @@ def _once(found: Comparison) -> list[str]:
     lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
     if not lone or not any(value.noise is None and differs(value) for _, value in _times(found)):
         return []
-    have = f"{_joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
+    have = f"{listing(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
     return [f"{have}: the noise is unknown, and every time below is inconclusive."]
 
 

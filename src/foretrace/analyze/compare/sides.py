@@ -24,9 +24,9 @@ from foretrace.base.arrays import distinct
 from foretrace.base.errors import UsageError
 from foretrace.model.arguments import json_text
 from foretrace.model.costs.matmul import OPERANDS
-from foretrace.model.cpu_ops import ops_inside
+from foretrace.model.cpu_ops import ops_inside, started_inside
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Bools, Ints, union_length
+from foretrace.model.intervals import Ints, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -336,16 +336,6 @@ def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[st
         name: OpCalls(calls[name], statistics.median(times), gpu_ns.get(name, 0), times)
         for name, times in each.items()
     }
-
-
-def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
-    """The wanted host events that begin inside a span."""
-    host = trace.host
-    end = max(span.end_ns, span.start_ns + 1)
-    inside = wanted & host.lasting & (host.start >= span.start_ns) & (host.start < end)
-    if span.event >= 0:
-        inside &= host.namespace == host.namespace[span.event]
-    return np.flatnonzero(inside)
 
 
 def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> ComparedOps:

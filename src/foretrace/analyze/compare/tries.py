@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foretrace.analyze.compare.measure import Change
 from foretrace.base.units import change_text, percent_text, ratio_text
-from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
+from foretrace.schema.documents.compare import CompareVerdict
 from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
 from foretrace.schema.documents.tries import DIFFERS, KEPT, NO_GAIN, RAISED, TriedFix, TryDocument
 
@@ -28,8 +28,8 @@ def compare_tries(a: TryDocument, b: TryDocument) -> CompareTriesDocument:
         _side(a),
         _side(b),
         _verdict(a, b, untouched),
-        _entry(untouched),
-        _entry(Change(a.best.median_ns, b.best.median_ns)),
+        untouched.entry,
+        Change(a.best.median_ns, b.best.median_ns).entry,
         sorted(rows, key=lambda row: ANSWERS.index(row.answer)),
     )
 
@@ -38,10 +38,6 @@ def _side(found: TryDocument) -> TriedSide:
     titles = {fix.name: fix.title for fix in found.fixes}
     best = [titles.get(name, name) for name in found.best.fixes]
     return TriedSide(found.script, found.device, found.torch, found.found_by, best)
-
-
-def _entry(value: Change) -> ChangeEntry:
-    return ChangeEntry(value.a, value.b, value.ratio, value.noise)
 
 
 def _verdict(a: TryDocument, b: TryDocument, untouched: Change) -> CompareVerdict:

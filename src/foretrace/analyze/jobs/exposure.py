@@ -22,7 +22,7 @@ import polars as pl
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job, covered
 
-_TIMES = (
+TIMES = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
 )  # fmt: skip
 
@@ -32,7 +32,7 @@ def exposure(job: Job) -> pl.DataFrame:
     wall = (pl.col("window_end_ns") - pl.col("window_start_ns")).alias("wall_ns")
     exposed = (pl.col("comms_ns") - pl.col("both_ns")).alias("exposed_ns")
     steps = job.table("steps").with_columns(wall, exposed)
-    return steps.select("rank", "step", *_TIMES, "whole").sort("rank", "step").collect()
+    return steps.select("rank", "step", *TIMES, "whole").sort("rank", "step").collect()
 
 
 def typical(times: pl.DataFrame) -> int | None:

@@ -39,7 +39,7 @@ from foretrace.analyze.jobs.rank_time import (
 from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
 from foretrace.base.arrays import coded, distinct, with_gaps
-from foretrace.base.budget import Limits
+from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.base.patterns import regex
 from foretrace.base.units import whole
@@ -83,7 +83,7 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
     Raises `TraceError` where the file cannot be read.
     """
     wanted = resolve(path, limits)
-    stamp = _stamp(wanted) if cache and opening.is_kept(limits) else None
+    stamp = _stamp(wanted) if cache and keeps_everything(limits) else None
     entry = entries.named("part", stamp, opening.program())
     kept = _kept(entry) if stamp else None
     if kept:

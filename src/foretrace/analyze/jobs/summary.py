@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.critical_path import graph, walked
-from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, typical
+from foretrace.analyze.jobs.exposure import TIMES, bubbles, exposure, overlap, perfect, typical
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.rank_consistency import CLOCK_STEP_NS, rank_consistency, world_size
@@ -23,9 +23,6 @@ from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS
 
 SUSPECTS = 3  # late ranks that are replayed one by one
-MEANS = (
-    "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
-)  # fmt: skip
 _WAITED = ("wait_ns", "transfer_ns", "exposed_wait_ns")
 _CLOCK = ("offset_ns", "drift_ppm", "error_ns", "fitted", "collectives", "at_ns")
 _Row = TypeVar("_Row", bound=Struct)
@@ -115,7 +112,7 @@ def _rank_rows(
     job: Job, times: pl.DataFrame, waited: pl.DataFrame, clocks: pl.DataFrame, late: pl.DataFrame
 ) -> list[documents.JobRank]:
     """One row per rank, in order."""
-    means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
+    means = times.group_by("rank").agg(pl.col(TIMES).mean(), pl.len().alias("steps"))
     # a sum is null where no value is known, as waits are where clocks are not fitted
     sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _WAITED]
     met = pl.col("step").drop_nulls().n_unique().alias("steps")
@@ -134,7 +131,7 @@ def _rank_rows(
                 host=each.host,
                 device=each.devices[0] if each.devices else "",
                 steps=mean.get("steps", 0),
-                **{name: _whole(mean.get(name)) for name in MEANS},
+                **{name: _whole(mean.get(name)) for name in TIMES},
                 **{name: _per(own.get(name), met) for name in _WAITED},
                 made_others_wait_ns=_per(delay.get("made_others_wait_ns"), met),
                 delays_ns=_per(delay.get("delays_ns"), met),

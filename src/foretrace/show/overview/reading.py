@@ -17,7 +17,7 @@ import msgspec
 
 from foretrace.analyze.steering import Steering
 from foretrace.base import budget, notices, plugins
-from foretrace.base.budget import Limits
+from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
 from foretrace.model.metadata import Member, ranks_of_one_job, set_notes
@@ -51,7 +51,7 @@ def overview_of(
 ) -> Overview:
     """The overview of one trace; that of an unchanged large trace comes from the cache."""
     bounds = limits or Limits()
-    wanted, cache = resolve(path, bounds), cache and opening.is_kept(bounds)
+    wanted, cache = resolve(path, bounds), cache and keeps_everything(bounds)
     kept = _kept(wanted, steering, captures) if cache else None
     return kept or _made(wanted, bounds, cache, captures, steering)
 
@@ -138,7 +138,7 @@ def overviews(
     paths: Sequence[str], limits: Limits, cache: bool, steering: Steering = ALL
 ) -> Iterator[Overview | LeftOut]:
     """For each path its overview, or why there is none; in the order of `paths`."""
-    use = cache and opening.is_kept(limits)
+    use = cache and keeps_everything(limits)
     kept = {path: found for path in paths if (found := _kept(path, steering))} if use else {}
     read = partial(one, limits=limits, cache=cache, steering=steering)
     fresh = _read([path for path in paths if path not in kept], read)
