@@ -7,7 +7,7 @@ tensor is which.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -100,27 +100,20 @@ WRITERS = frozenset(
 )
 
 
-class Called(Protocol):
-    """A kernel's role, the op that launched it and its arguments, and the bytes that it writes."""
+class CalledKernel(Struct, frozen=True):
+    """The op that launched a kernel, its role, the recorded arguments, and what its cost says that
+    it reads, writes and moves.
+    """
 
-    @property
-    def op(self) -> str:
-        """The op's name, or ""."""
-
-    @property
-    def role(self) -> str:
-        """The kernel's role."""
-
-    @property
-    def call(self) -> OpCall | None:
-        """The recorded arguments."""
-
-    @property
-    def bytes_written(self) -> int | None:
-        """What its cost says that it writes."""
+    op: str
+    role: str
+    call: OpCall | None
+    bytes_read: int | None
+    bytes_written: int | None
+    bytes: int | None
 
 
-def made(kernel: Called) -> int:
+def made(kernel: CalledKernel) -> int:
     """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
     first = kernel.call.tensor(0) if kernel.call else None
     if kernel.op in WRITERS and (first is None or not first.dims):
@@ -129,13 +122,13 @@ def made(kernel: Called) -> int:
     return (first.bytes if first and like_first else _result(kernel)) or 0
 
 
-def _result(kernel: Called) -> int | None:
+def _result(kernel: CalledKernel) -> int | None:
     """What a kernel writes; of one that does a part of a large op, what all parts write."""
     whole = cost(kernel.call) if kernel.call and kernel.bytes_written else None
     return whole.bytes_written if whole and exceeds_index(whole) else kernel.bytes_written
 
 
-def operands(kernel: Called) -> list[tuple[Tensor, int]]:
+def operands(kernel: CalledKernel) -> list[tuple[Tensor, int]]:
     """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
     if kernel.call is None or kernel.op in WRITERS:
         return []

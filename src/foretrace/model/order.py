@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.costs import OpCall
+from foretrace.model.arguments import CalledKernel
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.recording import Recording, op_call
 from foretrace.names import families
@@ -24,7 +23,7 @@ from foretrace.schema.kernel import KernelId
 _SAME = "role median_ns flops bytes gbps tflops bound roof_percent limited_by cost_certainty"
 
 
-class Case(Struct, frozen=True):
+class Case(CalledKernel, frozen=True):
     """`count` and `ns` are over the launches that count: those in steps, where there are steps.
 
     `op` is the (first) op that launched it; flops and bytes are per launch. `roof_percent` is of
@@ -34,16 +33,10 @@ class Case(Struct, frozen=True):
 
     number: int
     id: KernelId
-    role: str
-    op: str
-    call: OpCall | None
     count: int
     ns: int
     median_ns: float | None
     flops: int | None
-    bytes_read: int | None
-    bytes_written: int | None
-    bytes: int | None
     gbps: float | None
     tflops: float | None
     bound: str

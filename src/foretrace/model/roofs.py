@@ -31,9 +31,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct, median
-from foretrace.model.arguments import made, operands
+from foretrace.model.arguments import CalledKernel, made, operands
 from foretrace.model.collectives import bus_of_kernels
-from foretrace.model.costs import Certainty, OpCall, Tensor
+from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import (
     Footprint,
     Roofline,
@@ -60,15 +60,9 @@ SEVERAL = "several ops"
 TABLES = frozenset({"scatter_gather", "embedding"})  # roles that read parts of an operand
 
 
-class CacheTraffic(Struct, frozen=True):
+class CacheTraffic(CalledKernel, frozen=True):
     """One GPU operation: what launched it, and what it moved; None where that is not known."""
 
-    op: str
-    role: str
-    call: OpCall | None
-    bytes_read: int | None
-    bytes_written: int | None
-    bytes: int | None
     kernel: str
     made: int = 0
     read: tuple[tuple[Tensor, int], ...] = ()
