@@ -10,6 +10,7 @@ import pytest
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model import bounds
+from foretrace.model.spans import Span
 from foretrace.read import recordings
 from opened_traces import open_made, opened
 
@@ -32,6 +33,12 @@ def one_kernel(start: int, length: int, step: int = 100_000) -> TraceBuilder:
         .kernel("sgemm", start, length)
         .call("cudaEventQuery", step - 1_000, 1_000)
     )
+
+
+def _idle_share(trace: ft.Trace, span: Span) -> float:
+    time = bounds.spent(trace, span)
+    assert time is not None
+    return time.idle_share
 
 
 def test_a_launch_without_a_time_was_not_before_all_others(tmp_path: Path) -> None:
@@ -59,20 +66,20 @@ def test_recorded(name: str) -> None:
 def test_more_than_half_idle_is_host(length: int, bound: str, tmp_path: Path) -> None:
     trace = open_made(one_kernel(2_000, length), tmp_path)
     (span,) = trace.spans.steps
-    assert bounds.idle_share(trace, span) == pytest.approx(1 - length / 100_000)
+    assert _idle_share(trace, span) == pytest.approx(1 - length / 100_000)
     assert bounds.of_span(trace, span) == bound
 
 
 def test_work_that_outlives_its_step_stretches_it(tmp_path: Path) -> None:
     trace = open_made(one_kernel(50_000, 150_000), tmp_path)
     # nothing says that the only kernel waited in the queue: its launch is taken as quick
-    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(8 / 158)
+    assert _idle_share(trace, trace.spans.steps[0]) == pytest.approx(8 / 158)
 
 
 def test_earlier_work_counts_as_busy(tmp_path: Path) -> None:
     builder = one_kernel(10_000, 190_000).step(2, 100_000, 100_000).op("aten::mm", 100_000, 5_000)
     trace = open_made(builder.launch(101_000, 500).kernel("sgemm", 200_000, 10_000), tmp_path)
-    assert bounds.idle_share(trace, trace.spans.steps[1]) == 0.0
+    assert _idle_share(trace, trace.spans.steps[1]) == 0.0
 
 
 def test_a_device_that_is_not_used_does_not_count(tmp_path: Path) -> None:
@@ -80,7 +87,7 @@ def test_a_device_that_is_not_used_does_not_count(tmp_path: Path) -> None:
     trace = open_made(
         builder.launch(201_000, 500).kernel("sgemm", 250_000, 1_000, device=1), tmp_path
     )
-    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(0.08)
+    assert _idle_share(trace, trace.spans.steps[0]) == pytest.approx(0.08)
 
 
 def test_a_stretch_without_gpu_work_is_unknown(tmp_path: Path) -> None:
