@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import foretrace.record.profiling  # noqa: E402
 from foretrace.base.errors import UsageError  # noqa: E402
-from foretrace.record.profiling import capture, handler  # noqa: E402
+from foretrace.record.profiling import capture, handler, run_record  # noqa: E402
 from foretrace.record.profiling.window import capture_call  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -227,3 +227,24 @@ def test_a_loop_that_ends_early_keeps_the_times_it_has(tmp_path: Path, record: R
             prof.step()
     assert record(prof.trace)["timing"]["block_ns"] == []
     assert record(prof.trace)["timing"]["calls_timed"] == 2
+
+
+@pytest.mark.parametrize(("steps", "blocks"), [(40, 38), (12, 10), (11, 0)])
+def test_steps_of_a_short_script_count_one_by_one(
+    steps: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4 ms each, 40 make no three blocks of 50 ms; ten of them still have a spread."""
+    now = 0
+
+    def clock() -> int:
+        return now
+
+    monkeypatch.setattr(run_record, "perf_counter_ns", clock)
+    monkeypatch.setattr(run_record, "on_accelerator", lambda: False)
+    times = run_record.StepTimes(run_record.CallTimes())
+    for number in range(steps):
+        now += 4_000_000 + number
+        times.step()
+    assert times.keep() == bool(blocks)
+    assert times.timing.block_ns == [4_000_000 + number for number in range(2, 2 + blocks)]
+    assert times.timing.calls_timed == blocks

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -276,6 +277,7 @@ BLOCKS, LEAST_BLOCKS = 10, 3  # blocks that are timed; fewer than the second hav
 MOST_STEPS = 50  # of a block
 BLOCK_NS = 50_000_000  # shorter blocks measure the scheduler
 LIMIT_NS = 30_000_000_000  # slow steps: what was timed until then is enough
+LEAST_STEPS = 10  # by themselves, of a short script: each is a block then
 
 Batch = tuple[int, int]  # wall and host nanoseconds per step
 
@@ -288,26 +290,41 @@ class StepTimes:
         self.is_over = False
         self._blocks: list[Batch] = []
         self._steps = 0
+        self._ends: list[int] = []  # of all steps after the settling
         self._plan = self._timed()
         next(self._plan)
 
     def step(self) -> bool:
         """A step has ended; returns whether enough are timed."""
         if not self.is_over:
+            if self._ends:
+                self._ends.append(perf_counter_ns())
             self.is_over = next(self._plan, True) is True
         return self.is_over
 
     def keep(self) -> bool:
         """Put the times into the record; returns whether there are enough."""
         self.is_over = True
-        if len(self._blocks) < LEAST_BLOCKS:
+        if len(self._blocks) < LEAST_BLOCKS and not self._one_by_one():
             return False
         keep_times(self.timing, self._blocks, self._steps)
+        return True
+
+    def _one_by_one(self) -> bool:
+        """Take the time of each step, where a script ends before there are blocks.
+
+        An accelerator runs behind the host, so that the end of a step says nothing about it.
+        """
+        times = [end - begin for begin, end in pairwise(self._ends)]
+        if on_accelerator() or len(times) < LEAST_STEPS:
+            return False
+        self._blocks, self._steps = [(time, time) for time in times], len(times)
         return True
 
     def _timed(self) -> Generator[None, None, None]:
         for _ in range(SETTLING):
             yield
+        self._ends.append(perf_counter_ns())
         ends, count = perf_counter_ns() + LIMIT_NS, 1
         while len(self._blocks) < BLOCKS and perf_counter_ns() < ends:
             block = yield from _block(count)
@@ -336,6 +353,11 @@ def keep_times(timing: CallTimes, batches: Sequence[Batch], calls: int) -> None:
     timing.wall_ns_per_call, timing.host_ns_per_call = wall_ns, int(statistics.median(hosts))
     timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
     timing.block_ns, timing.calls_timed = list(walls), calls
+
+
+def on_accelerator() -> bool:
+    """Whether this process may use one."""
+    return on_cuda() or (hasattr(torch, "xpu") and torch.xpu.is_available())
 
 
 def synchronize() -> None:
