@@ -32,12 +32,9 @@ AUTOTUNED = ("autotuned", "autotuned_tma")
 NAMES = ("eager", "compiled", *AUTOTUNED, "liger", "quack", "ours")
 TUNED = (*AUTOTUNED, "quack")  # what tries several kernels at a new size
 _PACKAGES = {"liger": "liger_kernel", "quack": "quack"}
-# What a first call would import: seconds of every process, where it is not imported before.
-_MODULES = {
-    "compiled": "torch._inductor.compile_fx",
-    "liger": "liger_kernel.ops",
-    "quack": "quack.mlp",
-}
+# What a first call would import: seconds of every process, where it is not imported before. Quack
+# starts CUDA when it is imported, so that no process could be forked after that.
+_MODULES = {"compiled": "torch._inductor.compile_fx", "liger": "liger_kernel.ops"}
 # Activations of the peers, under their own names.
 _PEERS = {
     "liger": {"gelu_tanh": "geglu", "silu": "swiglu"},
