@@ -623,7 +623,8 @@ def op_rows(ops: list[Event]) -> dict[str, dict[str, Any]]:
         row = rows.setdefault(event.name, {"count": 0, "self_cpu_ns": 0, "total_cpu_ns": 0})
         row["count"] += 1
         row["self_cpu_ns"] += self_time(event) if event.timed else 0
-        row["total_cpu_ns"] += event.dur if event.timed else 0
+        inside = event.parent is not None and event.parent.name == event.name
+        row["total_cpu_ns"] += event.dur if event.timed and not inside else 0
     return rows
 
 

@@ -46,9 +46,10 @@ def whole(found: Counter[tuple[Path_, str]]) -> Counter[Path_]:
 
 
 def by_name(found: Counter[tuple[Path_, str]]) -> Counter[str]:
+    """A call right inside one of its own name counts once."""
     names: Counter[str] = Counter()
     for path, ns in whole(found).items():
-        if path:
+        if path and path[-1:] != path[-2:-1]:
             names[path[-1]] += ns
     return names
 

@@ -137,10 +137,11 @@ def _look(
 
 
 def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Section]:
-    from foretrace.show.render.fixes_page import explained
     from foretrace.show.render.look_page import first_screen, sections
 
     if explain is not None:
+        from foretrace.show.render.fixes_page import explained
+
         return explained(found.look, explain)
     every = [name for name in EVERY if name != "modules" or found.look.modules]
     names = use.chosen_parts(parts, every)

@@ -86,8 +86,9 @@ def test_modules_of_a_trace() -> None:
 def case_time(us: float, bound: str, percent: float | None, text: str) -> CaseTime:
     """A case that takes `us` in ten launches."""
     kernel_id = KernelId("k", "k", "unknown", "pointwise")
-    rates = (None, None, None, None, None, None, bound, percent, text)
-    case = Case(0, kernel_id, "pointwise", "", None, 10, int(us * 1000), us * 100, *rates)
+    called = ("", "pointwise", None, None, None, None)
+    rates = (None, None, None, bound, percent, text)
+    case = Case(*called, 0, kernel_id, 10, int(us * 1000), us * 100, *rates)
     return CaseTime(case, int(us * 1000), 10)
 
 
