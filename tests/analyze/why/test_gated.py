@@ -104,3 +104,6 @@ def test_backends_are_named() -> None:
         row("extern_kernels.mm", "kernel_cutlass_kernel_quackgemm_act_GemmActSm90_object_at__t"),
     ]
     assert backends(rows) == ["cuBLAS", "foretrace", "Quack"]
+    gathered = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    collective = row("torch.ops._c10d_functional.all_gather_into_tensor.default", gathered)
+    assert backends([collective]) == []  # a namespace of torch's is no library

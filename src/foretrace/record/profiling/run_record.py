@@ -324,8 +324,9 @@ class StepTimes:
     def _timed(self) -> Generator[None, None, None]:
         for _ in range(SETTLING):
             yield
-        self._ends.append(perf_counter_ns())
-        ends, count = perf_counter_ns() + LIMIT_NS, 1
+        began = perf_counter_ns()
+        self._ends.append(began)
+        ends, count = began + LIMIT_NS, 1
         while len(self._blocks) < BLOCKS and perf_counter_ns() < ends:
             block = yield from _block(count)
             longer = min(math.ceil(BLOCK_NS / block[0]), MOST_STEPS)
@@ -355,14 +356,19 @@ def keep_times(timing: CallTimes, batches: Sequence[Batch], calls: int) -> None:
     timing.block_ns, timing.calls_timed = list(walls), calls
 
 
+def on_xpu() -> bool:
+    """Whether this torch can use an Intel GPU."""
+    return bool(hasattr(torch, "xpu") and torch.xpu.is_available())
+
+
 def on_accelerator() -> bool:
     """Whether this process may use one."""
-    return on_cuda() or (hasattr(torch, "xpu") and torch.xpu.is_available())
+    return on_cuda() or on_xpu()
 
 
 def synchronize() -> None:
     """Wait for the accelerator, if this process uses one."""
     if on_cuda():
         torch.cuda.synchronize()
-    elif hasattr(torch, "xpu") and torch.xpu.is_available():
+    elif on_xpu():
         torch.xpu.synchronize()

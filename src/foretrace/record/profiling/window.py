@@ -41,6 +41,7 @@ from foretrace.record.profiling.run_record import (
     StepTimes,
     keep_times,
     on_cuda,
+    on_xpu,
     synchronize,
 )
 
@@ -408,7 +409,7 @@ def activities() -> list[ProfilerActivity]:
     there = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         there.append(ProfilerActivity.CUDA)
-    if hasattr(torch, "xpu") and torch.xpu.is_available():
+    if on_xpu():
         there.append(ProfilerActivity.XPU)
     return there
 

@@ -24,6 +24,10 @@ NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both
 BOUNDS = {"at_most": "<= ", "at_least": ">= "}
 GEMMS = frozenset(["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm"])
 NAMES = {"cublas": "cuBLAS", "cublasLt": "cuBLAS", "cudnn": "cuDNN", "cutlass": "CUTLASS"}
+# Ops that torch itself registers, as it does those that begin with `_`: their kernels say whose.
+TORCHS_OWN = frozenset(
+    ["aten", "c10d", "c10d_functional", "inductor", "mkldnn", "prims", "quantized"]
+)
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
 
 
@@ -114,7 +118,8 @@ def backends(rows: Sequence[CompiledKernel]) -> list[str]:
     found: dict[str, None] = {}
     for row in rows:
         owner = row.name.removeprefix("torch.ops.").partition(".")[0]
-        if row.name.startswith("torch.ops.") and owner != "aten":
+        own_op = row.name.startswith("torch.ops.") and not owner.startswith("_")
+        if own_op and owner not in TORCHS_OWN:
             found[owner] = None
             continue
         libraries = (families.decode(name).fields.get("lib") for name in row.gpu_names)
