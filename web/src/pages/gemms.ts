@@ -3,7 +3,7 @@
 import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
 import type { GemmsPage } from "../data/documents";
-import { headNode, planeNode, sectionNode } from "../views/page/written";
+import { headNode, planeNode, tablesNode } from "../views/page/written";
 
 const data = pageData<GemmsPage>();
 replace(
@@ -11,13 +11,6 @@ replace(
   headNode(data.head),
   data.heat && make("section", { "aria-label": "Matmuls by M and N" }, make("h3", {}, nameOf(data.title)), planeNode(data.heat)),
 );
-replace(
-  byId("traces"),
-  make(
-    "div",
-    { class: "tables" },
-    data.sections.map((each) => sectionNode(each)),
-  ),
-);
+replace(byId("traces"), tablesNode(data.sections));
 followTheme(new Colours(), () => {});
 document.documentElement.dataset.ready = "yes";

@@ -6,7 +6,7 @@ import { unpack } from "../data/columns";
 import type { JobPage } from "../data/documents";
 import { HeatMap } from "../views/job/heatmap";
 import { laneView } from "../views/job/lanes";
-import { headNode, sectionNode, showGuesses } from "../views/page/written";
+import { headNode, showGuesses, tablesNode } from "../views/page/written";
 
 async function start(): Promise<void> {
   const data = pageData<JobPage>();
@@ -22,14 +22,7 @@ async function start(): Promise<void> {
     ranks?.node,
   );
   showGuesses(byId("guesses"), data.guesses);
-  replace(
-    byId("traces"),
-    make(
-      "div",
-      { class: "tables" },
-      data.sections.map((each) => sectionNode(each)),
-    ),
-  );
+  replace(byId("traces"), tablesNode(data.sections));
   followTheme(colours, () => {
     heat?.redraw();
     ranks?.context.store.touch();

@@ -32,6 +32,15 @@ function storyNode({ labelled }: Section): HTMLElement {
   return make("dl", { class: "story" }, labelled.map(line));
 }
 
+// The tables of a page, one below the other.
+export function tablesNode(sections: Section[]): HTMLElement {
+  return make(
+    "div",
+    { class: "tables" },
+    sections.map((each) => sectionNode(each)),
+  );
+}
+
 // `bars` draws a column of its table, by title.
 export function sectionNode(section: Section, bars: Record<string, Partial<GridColumn<string[]>>> = {}): HTMLElement {
   return make(
