@@ -220,6 +220,17 @@ def test_a_planted_square_is_seen(planted: Callable[[int], None]) -> None:
     assert growth(lambda n: lambda: planted(n), 50) > 3
 
 
+def test_what_happens_once_is_no_growth() -> None:
+    """A table of the interpreter doubles in one of the calls: memory that no size explains."""
+    extras = iter([0, 0, 0, 200_000])  # the fourth call is the last one of the first round
+
+    def run(n: int) -> Callable[[], object]:
+        extra = next(extras, 0)
+        return lambda: [bytes(extra), *(bytes(64) for _ in range(n))]
+
+    assert growth(run, 50) < MOST
+
+
 def test_a_loop_in_proportion_is_not() -> None:
     def sorted_once(n: int) -> None:
         numbers = np.sort(np.arange(20 * n)[::-1])
