@@ -22,10 +22,9 @@ from foretrace.analyze.compare.fusion import (
 )
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.base.units import change_text, count_text, plural, time_text
+from foretrace.names import LIBRARIES
 from foretrace.schema.documents.compare import WorkRow
 
-BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
-BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
 COPY = "memcpy/memset"
 OTHER = ("another kernel", "other kernels")
 FUSED = {"epilogue": "in the epilogue of the GEMM", "merged": "in one GEMM"}
@@ -195,7 +194,7 @@ def _kind(part: WorkPart) -> str:
 
 
 def _fused(fusion: Fusion) -> str:
-    maker = BACKENDS.get(fusion.backend, "")
+    maker = LIBRARIES.get(fusion.backend, "")
     return FUSED.get(fusion.sign, f"fused by {maker}" if maker else "fused")
 
 

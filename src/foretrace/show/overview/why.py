@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.base.units import bytes_text, change_text, percent_text, plural, time_text
 from foretrace.model.compiled.accesses import base_op
-from foretrace.names import families
+from foretrace.names import LIBRARIES, families
 from foretrace.schema.compiler import MEMBER, NamedTensor, SourceLine, TunedMatmul
 from foretrace.schema.documents.why import CompiledKernel, NotFused, OpMapping, Why
 from foretrace.schema.ledger import ABSENT
@@ -23,7 +23,6 @@ LEAST_TFLOPS, LEAST_GBPS = 0.05, 5  # a lower rate is that of hardly any work
 NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
 BOUNDS = {"at_most": "<= ", "at_least": ">= "}
 GEMMS = frozenset(["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm"])
-NAMES = {"cublas": "cuBLAS", "cublasLt": "cuBLAS", "cudnn": "cuDNN", "cutlass": "CUTLASS"}
 # Ops that torch itself registers, as it does those that begin with `_`: their kernels say whose.
 TORCHS_OWN = frozenset(
     ["aten", "c10d", "c10d_functional", "inductor", "mkldnn", "prims", "quantized"]
@@ -123,7 +122,7 @@ def backends(rows: Sequence[CompiledKernel]) -> list[str]:
             found[owner] = None
             continue
         libraries = (families.decode(name).fields.get("lib") for name in row.gpu_names)
-        found.update({NAMES.get(str(each), str(each)): None for each in libraries if each})
+        found.update({LIBRARIES.get(str(each), str(each)): None for each in libraries if each})
     return [*found]
 
 
