@@ -25,6 +25,7 @@ DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32
         (DECODE, ServedBatch(NONE, Requests(32, 32, 32785, 32785, 32))),
         (COUNTED, ServedBatch(Requests(1, 512), Requests(32, 32))),
         ("execute_context_0(0)_generation_32(32)", ServedBatch(NONE, Requests(32, 32))),
+        ("execute_context_1(888_788544)_generation_0(0)", ServedBatch(Requests(1, 888), NONE)),
         ("step[DECODE bs=32]", ServedBatch(NONE, Requests(32, 32))),
         ("step[EXTEND bs=15 toks=15360]", ServedBatch(Requests(15, 15360), NONE)),
         ("decode bs=8", ServedBatch(NONE, Requests(8, 8))),

@@ -3,7 +3,8 @@
 vLLM writes `execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)`: the
 tokens of the batch, then for prefill (context) and decode (generation) the number of requests and
 sums over them: new tokens (sq), context lengths (sk), and their matmuls. Without these it writes
-`execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds. SGLang writes
+`execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds, in some versions
+with the sum of their squares (`512_262144`). SGLang writes
 `step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, with `detailed_annotations` also the sums:
 `step[DECODE bs=32 g_sq=32 g_sqsq=32 g_sqsk=32785 g_sk=32785]`, and `c_` for prefill.
 
@@ -31,7 +32,8 @@ from foretrace.schema.kernel import NAME_LIMIT
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _EXECUTE = regex(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
 _COUNTED = regex(
-    r"execute_(?:\d{1,9}_)?context_(\d{1,9})\((\d{1,15})\)_generation_(\d{1,9})\((\d{1,15})\)"
+    r"execute_(?:\d{1,9}_)?context_(\d{1,9})\((\d{1,15})(?:_\d{1,18})?\)"
+    r"_generation_(\d{1,9})\((\d{1,15})(?:_\d{1,18})?\)"
 )
 _STEP = regex(
     r"\b(decode|prefill|extend|mixed)\b.{0,3}\bbs=(\d{1,9})(?: toks=(\d{1,12}))?", re.IGNORECASE

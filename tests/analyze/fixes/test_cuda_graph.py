@@ -49,7 +49,7 @@ def test_of_one_step_the_shapes_of_others_are_unknown(fix: FixUnderTest) -> None
     one = _typical.predicted(open_made(small(Sketch().step()), fix.folder))
     assert one is not None
     (found,) = [each.proposal for each in one.fixes if each.fix == "cuda_graph"]
-    assert found.why.endswith("shapes of other steps are unknown")
+    assert found.why.endswith("other shapes are unknown")
     whole = _typical.predicted(open_made(small(Sketch()), fix.folder))
     assert whole is not None
     assert "cuda_graph" not in {each.fix for each in whole.every}
@@ -70,3 +70,21 @@ def test_numbers_may_differ_between_steps_and_shapes_may_not(fix: FixUnderTest) 
 
     assert obstacle(64, "0.2") == ""
     assert obstacle(32, "0.1") == "shapes that differ between steps"
+
+
+def test_a_batch_of_an_engine_keeps_its_attention_and_what_is_no_layer(fix: FixUnderTest) -> None:
+    sketch = Sketch().region("execute_context_1(888_788544)_generation_0(0)").pause(100)
+    for _ in range(3):
+        sketch.op("vllm::unified_attention_with_output", kernel(GEMM, 2), us=100)
+        small(sketch)
+    found = _typical.predicted(open_made(sketch, fix.folder))
+    assert found is not None
+    (graph,) = [each.proposal for each in found.every if each.fix == "cuda_graph"]
+    assert graph.order == "CUDA graph in the engine (no enforce_eager, sizes up to 888)"
+    assert graph.first == ""
+    began = found.step.span.start_ns
+    # 100 us before the layers, 100 us of attention, 1,000 us of 40 ops; the last layer counts as end
+    assert [(start - began, end - began) for start, end in graph.change.removed] == [
+        (200_000, 1_200_000),
+        (1_300_000, 2_300_000),
+    ]

@@ -5,14 +5,17 @@ What it looks for: a host that needs longer to issue the work of a step than the
 What must hold: a graph has fixed shapes and addresses. So no call of the step waits for the GPU,
 none allocates or frees memory of the device, no copy comes from pageable memory, and every step
 launches the same kernels. Where one of these fails, the fix says what must go first, and comes
-last. Of one recorded step it says that the shapes of others are unknown.
+last. Of one recorded step it says that the shapes of others are unknown. A batch of a serving
+engine counts as a step: the engine itself has the graphs, and did not use one for this batch.
 
 What changes: one launch brings all work that the model issues; with a backward pass two do, and the
 optimizer keeps its own time. So do the DataLoader and long stretches of Python. A call in
 `mode="reduce-overhead"` keeps 105 us on the host and 1.5 us for each kernel (an H200's host, torch
 2.11: 107 us with 1 kernel, 165 us with 4, 189 us with 48): guards, copies of the inputs, the
 launch. With a backward pass it keeps 500 us, and 8 us for each gradient that is accumulated. Eager
-kernels stay as they are: what `mode="reduce-overhead"` fuses besides is the fix `compile`.
+kernels stay as they are: what `mode="reduce-overhead"` fuses besides is the fix `compile`. The
+graphs of an engine hold its layers: what it does before and after them keeps its time, and so do
+the attention ops of a prefill. Each part costs 30 us.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes._changes import Changes
+from foretrace.analyze.fixes._changes import Changes, Stretches
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
-from foretrace.base.units import plural, time_text
+from foretrace.base.patterns import regex
+from foretrace.base.units import count_text, plural, time_text
+from foretrace.model.serving import ServedBatch
 
 # Compiled code gets the graph by a mode; of eager code that mode would fuse the kernels as well.
 COMPILED = 'CUDA graph (torch.compile(mode="reduce-overhead"))'
@@ -32,9 +37,11 @@ EAGER = "CUDA graph (torch.cuda.make_graphed_callables)"
 CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
 KERNEL_NS = (1_500, 500, 3_000)
 BACKWARD_NS, GRADIENT_NS = 400_000, 8_000
+PART_NS = 30_000  # to launch one of the graphs of a prefill, with the Python around it
+ATTENTION = regex(r"attention_with_output|unified_attention")
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 REPEATED = 2
-UNKNOWN = "; shapes of other steps are unknown"
+UNKNOWN = "; other shapes are unknown"
 FEW = 8  # launches: less than this is no work for a graph
 ALLOCATES = frozenset(
     {"cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc"}
@@ -49,29 +56,57 @@ def _made(step: Step) -> bool:
 def _find(step: Step) -> Proposals:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
-    alone, steps = step.repeats < REPEATED, step.trace.spans.steps
+    alone, steps, batch = step.repeats < REPEATED, step.trace.spans.steps, _batch(step)
     # a loop has steps; any other call that ran once is no work for a graph
-    once = alone and all(each.event != step.span.event for each in steps)
+    once = alone and not batch and all(each.event != step.span.event for each in steps)
     if launches < FEW or once or _made(step):
         return
     busy = time_text(step.trace.spans.busy(step.span))
+    engine = f"CUDA graph in the engine ({_setting(step, batch)})" if batch else ""
     yield Proposal(
-        COMPILED if step.compiled else EAGER,
+        engine or (COMPILED if step.compiled else EAGER),
         f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
         + (UNKNOWN if alone else ""),
-        *_changes(step),
-        first=", ".join(_obstacles(step)),
+        *_changes(step, batch),
+        first="" if batch else ", ".join(_obstacles(step)),
         events=tuple(calls[host.is_launch[calls]][:50].tolist()),
     )
 
 
-def _changes(step: Step) -> Changes:
-    host, removed = step.trace.host, issuing(step, optimizing(step))
+def _batch(step: Step) -> ServedBatch | None:
+    """What a serving engine ran, where the step is one of its batches."""
+    served = step.trace.served
+    pairs = zip(served.spans, served.batches, strict=True)
+    return next((batch for span, batch in pairs if span.event == step.span.event), None)
+
+
+def _setting(step: Step, batch: ServedBatch) -> str:
+    """What keeps an engine from using a graph: it is off, or its graphs are for smaller batches."""
+    if step.span.name.startswith("execute_"):
+        return f"no enforce_eager, sizes up to {count_text(batch.tokens)}"
+    return "no disable_cuda_graph, a larger cuda_graph_max_bs"
+
+
+def _outside(step: Step, batch: ServedBatch | None) -> Stretches:
+    """What no graph of an engine holds: what is no layer, and the attention of a prefill."""
+    host, span = step.trace.host, step.span
+    ops = step.outermost(step.inside & host.is_op & host.named(ATTENTION.search))
+    if batch is None or not len(ops):
+        return ()
+    edges = (span.start_ns, int(host.start[ops[0]])), (int(host.end[ops[-1]]), span.end_ns)
+    return edges if batch.kind == "decode" else (*edges, *step.stretches(ops.tolist()))
+
+
+def _changes(step: Step, batch: ServedBatch | None) -> Changes:
+    host, outside = step.trace.host, _outside(step, batch)
+    removed = issuing(step, optimizing(step), outside)
     began = host.start[step.graph.calls[host.is_launch[step.graph.calls]]]
     kernels = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
-    fixed = step.trains * BACKWARD_NS + len(step.ops(ACCUMULATE)) * GRADIENT_NS
+    fixed = (
+        len(outside) * PART_NS + step.trains * BACKWARD_NS + len(step.ops(ACCUMULATE)) * GRADIENT_NS
+    )
     wanted = [fixed + call + kernels * each for call, each in zip(CALL_NS, KERNEL_NS, strict=True)]
-    free = frozenset(step.waiting.tolist())
+    free = frozenset[int]() if batch else frozenset(step.waiting.tolist())
     usual, best, worst = (
         GraphChange(removed, share(step, removed, ns), unwaited=free) for ns in wanted
     )
