@@ -516,7 +516,7 @@ def test_a_recording_that_sets_up_the_gpu_predicts_no_fix(tmp_path: Path) -> Non
         if not number:
             sketch.host("cuda_runtime", "cudaLaunchKernel", 6500)
     found = summarize(sketched(sketch, tmp_path))
-    first = "run the step once before the recording: 1 runtime call takes 6.50 ms of 7.10 ms, "
+    first = "run the step once before the recording: 1 runtime call takes 6.50 ms of the step's 7.10 ms, "
     assert (found.look.verdict.first, found.look.verdict.then) == (f"{first}with the GPU idle", "")
     assert not [line for line in found.lines if line.label == "COMPILE"]
 

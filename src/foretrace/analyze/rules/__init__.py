@@ -106,8 +106,10 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
 
     Where events are missing, finding nothing proves nothing.
     """
+    # shapes are those of ops: a trace without ops lacks more than an option
+    needs = {*rule.needs, "ops"} if "shapes" in rule.needs else {*rule.needs}
     for need, (has, advice) in NEEDS.items():
-        if need in rule.needs and not has(trace):
+        if need in needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
         budget.check()

@@ -8,8 +8,8 @@ that usually takes microseconds then takes milliseconds or seconds. Such a recor
 about the program: it looks host-bound, and no change of the program makes it faster.
 
 How it is computed: calls that do not wait for the GPU and capture no graph, and that overlap with
-GPU work for less than a tenth of their length; reported from a fifth of the recorded time on. With
-two steps or more that launch work, `cold_start` compares them instead.
+GPU work for less than a tenth of their length; reported from a fifth of the step on, or without
+steps of the recording. With two steps or more that launch work, `cold_start` compares them instead.
 
 When it is wrong: a program that reserves much memory in every call shows the same. No saving is
 claimed: record a second step to see what remains.
@@ -32,19 +32,22 @@ WORTH_TELLING = 0.2
 
 @rule("Runtime calls that set up the GPU", "gpu clock")
 def _check(seen: Seen) -> Found:
-    host = seen.host
-    if sum(len(span.work) > 0 for span in seen.trace.spans.steps) > 1:
-        return
-    calls = _calls(seen)
-    taken = union_length(host.start[calls], host.end[calls])
+    host, steps = seen.host, [span for span in seen.trace.spans.steps if len(span.work)]
     every = host.lasting & host.is_kind(*HOST_KINDS)
-    recorded = int(host.end[every].max() - host.start[every].min()) if every.any() else 0
+    if len(steps) > 1 or not every.any():
+        return
+    begin, end = int(host.start[every].min()), int(host.end[every].max())
+    if steps:
+        begin, end = (at - seen.gpu.lag for at in seen.trace.spans.window(steps[0]))
+    calls, recorded = _calls(seen, begin, end), end - begin
+    taken = union_length(host.start[calls], np.minimum(host.end[calls], end))
     if not len(calls) or taken < WORTH_TELLING * recorded:
         return
     longest = calls[np.argsort(-host.length[calls], kind="stable")][:LISTED]
     named = [{"call": host.names[host.name[row]], "ns": int(host.length[row])} for row in longest]
     number, verb = plural(len(calls), "runtime call"), "take" if len(calls) > 1 else "takes"
-    title = f"{number} {verb} {time_text(taken)} of {time_text(recorded)}, with the GPU idle"
+    of = f"of the {'step' if steps else 'recording'}'s {time_text(recorded)}"
+    title = f"{number} {verb} {time_text(taken)} {of}, with the GPU idle"
     listed = listing([f"{entry['call']} ({time_text(entry['ns'])})" for entry in named[:3]])
     detail = (
         f"Longest: {listed}. So long a call sets up the GPU, loads a kernel or reserves memory, "
@@ -54,11 +57,12 @@ def _check(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, np.sort(calls))
 
 
-def _calls(seen: Seen) -> Ints:
-    """Long calls that neither wait nor capture, while the GPU ran next to nothing."""
+def _calls(seen: Seen, begin: int, end: int) -> Ints:
+    """Long calls of this time that neither wait nor capture, while the GPU ran next to nothing."""
     host, gpu = seen.host, seen.gpu
     captures = host.named(lambda name: "Graph" in name or "Capture" in name)
     long = host.is_call & host.lasting & (host.length >= LONG_NS)
+    long &= (host.start >= begin) & (host.start < end)
     calls = np.flatnonzero(long & ~host.is_wait & ~captures)
     busy = IntervalUnion(gpu.start[gpu.usable], gpu.end[gpu.usable])
     worked = busy.between(host.start[calls], host.end[calls])

@@ -21,6 +21,7 @@ EXAMPLES = (
         {
             "calls": 1,
             "taken_ns": 6_500_000,
+            "recorded_ns": 6_610_000,
             "longest": [{"call": "cudaLaunchKernel", "ns": 6_500_000}],
         },
     ),
