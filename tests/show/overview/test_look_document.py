@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import foretrace as ft
-from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
+from analyze.rules.sketch import GEMM, MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
@@ -22,12 +23,12 @@ from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
 from foretrace.show.overview.page import Overview
-from foretrace.show.overview.predictions import code_in, first_text, without_profiler
+from foretrace.show.overview.predictions import code_in, first_text, whatif, without_profiler
 from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
-from opened_traces import opened, overview
+from opened_traces import open_made, opened, overview
 
 PATH = folder("h200") / "ladder" / "mlp_eager_64x128x768x3072_bf16.json.gz"
 
@@ -96,8 +97,43 @@ def test_a_recording_without_steps_that_the_profiler_made_host_bound(tmp_path: P
     step = measured(trace)
     assert step is not None
     assert (step.bound, step.spans) == ("host", [])
-    future: Any = SimpleNamespace(now_ns=1.2 * step.busy_ns)
+    future: Any = SimpleNamespace(now_ns=1.2 * step.busy_ns, recorded_ns=step.wall_ns)
     assert without_profiler(trace, step, future).bound == "unknown"  # that of its kernels
+
+
+def test_look_and_whatif_give_one_time(tmp_path: Path) -> None:
+    """Without steps it goes from the first launch to the last GPU operation; with steps it is that
+    of the one that is replayed. What the host does before and after counts for neither.
+    """
+    sketch = Sketch().host("cpu_op", "aten::empty", 5_000)
+    for _ in range(3):
+        sketch.op("aten::mul", kernel(MUL, 20)).pause(100)
+    trace = open_made(sketch.host("cpu_op", "aten::empty", 3_000), tmp_path)
+    found, step = whatif(trace, []).step, summarize(trace).look.composition
+    assert found is not None
+    assert step is not None
+    assert step.per == "in the recording"
+    assert step.wall_ns == found.recorded_ns == 247_000
+
+
+def test_times_of_several_gpus_are_sums(tmp_path: Path) -> None:
+    trace = open_made(Sketch().step().op("aten::mul", kernel(MUL, 400), us=600), tmp_path)
+    step = measured(trace)
+    assert step is not None
+    both = replace(step, devices=2, wall_ns=1_400_000, busy_ns=800_000)
+    future: Any = SimpleNamespace(now_ns=500_000, recorded_ns=700_000)
+    shown = without_profiler(trace, both, future)
+    assert (shown.wall_ns, shown.recorded_ns, shown.busy_share) == (1_000_000, 1_400_000, 0.8)
+
+
+def test_no_fix_is_denied_that_could_not_look(tmp_path: Path) -> None:
+    sketch = Sketch().step().op("aten::mm", kernel(GEMM, 500), us=20).step()
+    trace = open_made(sketch.op("aten::mm", kernel(GEMM, 500), us=20), tmp_path)
+    said = "record with record_shapes=True: most fixes need shapes"
+    assert any(line.text.startswith(said) for line in summarize(trace).lines)
+    assert whatif(trace, []).reason == "needs shapes: record with record_shapes=True"
+    shaped = sketch.op("aten::mm", dims=[[8, 8], [8, 8]])
+    assert whatif(open_made(shaped, tmp_path), []).reason == ""
 
 
 def test_most_steps_without_a_kernel_beside_a_run_record(tmp_path: Path) -> None:

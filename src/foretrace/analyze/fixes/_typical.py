@@ -70,13 +70,12 @@ def _single(trace: Trace, spans: list[Span]) -> tuple[Span, float]:
 
 
 def _whole(trace: Trace) -> Span:
-    """All that was recorded, as one call."""
+    """From the first launch to the last GPU operation, as one call: what the verdict is about."""
     host, gpu = trace.host, trace.gpu
-    seen = np.flatnonzero(host.lasting & (host.is_op | host.is_call))
-    begin = int(host.start[seen].min()) if len(seen) else 0
-    end = int(host.end[seen].max()) if len(seen) else 0
     work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
-    return Span("recording", 0, -1, begin, end + 1, work)
+    begin = int(host.start[gpu.launch[work]].min()) if len(work) else 0
+    end = int(gpu.end[work][gpu.usable[work]].max(initial=begin + gpu.lag + 1)) - gpu.lag
+    return Span("recording", 0, -1, begin, end, work)
 
 
 def _captures(trace: Trace, span: Span) -> bool:

@@ -8,7 +8,8 @@ from foretrace.schema.documents.look import SCHEMA, FixEntry, IgnoredEntry, Step
 
 
 class WhatIf(Struct, frozen=True):
-    """`step` is None where a step cannot be replayed, and `reason` says why.
+    """`step` is None where a step cannot be replayed, and `reason` says why; without a fix it says
+    what most fixes lack.
 
     `chosen` are the fixes that the user named, and `together_ns` is the step with all of them.
     `manual` explains each fix in the list. `ignored` is as in `look`.

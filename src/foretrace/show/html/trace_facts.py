@@ -404,7 +404,7 @@ def facts(
         places=places(trace, document.findings, timeline),
         worth_ns=overview.worth_ns,
         notes=overview.notes,
-        fixes=document.step and safe(fixes_table(document.step, document.fixes, overview.per)),
+        fixes=document.step and safe(fixes_table(document.step, document, overview.per)),
         answers=answered,
         fix_places=_fix_places(trace, answered, document.findings, timeline),
         call_groups=call_groups(trace.host),

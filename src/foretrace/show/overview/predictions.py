@@ -35,16 +35,19 @@ SURELY = 0.97  # of the recorded time: what is longer is the recorded time
 
 def without_profiler(trace: Trace, step: MeasuredStep, found: Predicted | None) -> MeasuredStep:
     """The step with the time that it takes without the profiler, and what bounds it then."""
-    wall = max(found.now_ns, step.busy_ns) if found is not None else step.wall_ns
-    if found is None or not step.profiled or wall > SURELY * step.wall_ns:
+    if found is None or not step.profiled:
         return step
+    # as `whatif` says them; times of a step are sums over its GPUs
+    now, recorded = found.now_ns * step.devices, max(found.recorded_ns * step.devices, step.busy_ns)
+    wall = max(now, step.busy_ns)
+    if wall > SURELY * recorded:
+        return replace(step, wall_ns=recorded)
     idle, bound = 1 - step.busy_ns / wall, step.bound
     if bound in ("host", "sync") and idle <= MOSTLY_IDLE:
         # a recording without steps and regions has no spans
         work = np.concatenate([span.work for span in step.spans] or [trace.gpu.launch_order])
         bound = "mixed" if idle > PARTLY_IDLE else bounds.of_work(trace, work)
-    apart = None if step.apart_ns is None else step.apart_ns * wall / step.wall_ns
-    recorded = step.wall_ns
+    apart = None if step.apart_ns is None else step.apart_ns * wall / recorded
     return replace(step, wall_ns=wall, bound=bound, apart_ns=apart, recorded_ns=recorded)
 
 
@@ -56,13 +59,14 @@ def time_of(found: Predicted) -> StepTime:
 
 def entries(found: Predicted) -> list[FixEntry]:
     """The fixes of the document; each with its time after the first one."""
-    return [_entry(found, at, each) for at, each in enumerate(found.fixes)]
+    per = measured_spans(found.step.trace)[0]
+    return [_entry(found, at, each, per) for at, each in enumerate(found.fixes)]
 
 
-def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
-    first, proposal, steady = found.fixes[0], each.proposal, found.step.graph.steady
-    # fixes speak of steps; what was replayed may be a call of a region, or the recording
-    unit = " per step" if steady or found.step.trace.spans.steps else " per call"
+def _entry(found: Predicted, at: int, each: FixPrediction, per: str) -> FixEntry:
+    first, proposal = found.fixes[0], each.proposal
+    # fixes speak of steps; what was replayed may be a batch, a call of a region, or the recording
+    unit = "per call" if per.startswith("per call") else per
     alone = not at or found.contains(first, each)
     after = None if alone else found.together([first, each])
     compiled = next((one for one in found.fixes if one.fix == "compile"), None)
@@ -70,7 +74,7 @@ def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
     return FixEntry(
         each.fix,
         proposal.order,
-        proposal.why.replace(" per step", unit),
+        proposal.why.replace("per step", unit),
         *(each.ns, each.low_ns, each.high_ns, after),
         *(proposal.first, proposal.risk, proposal.events),
         with_graph,
@@ -106,6 +110,17 @@ def first_text(step: StepTime, fix: FixEntry) -> str:
     if step.ns > SURELY * step.recorded_ns and now != time_text(step.recorded_ns):
         now += " without the profiler"  # the verdict above gives the recorded time
     return f"{order}: {fix.why}; {now} to about {time_text(fix.ns)} {span}"
+
+
+def no_fix(details: Sequence[str], *, other: bool = False) -> str:
+    """That there is none, or what to record where most could not look: `details` say what rules
+    lack. `other` than those that the user ignores.
+    """
+    for what in ("host ops", "shapes"):
+        for detail in details:
+            if detail.startswith(f"needs {what}: "):
+                return f"{detail.partition(': ')[2]}: most fixes need {what}"
+    return f"no {'other ' if other else ''}known fix shortens this by 3%"
 
 
 def next_fix(found: list[FixEntry]) -> FixEntry | None:
@@ -153,6 +168,11 @@ def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None)
     }
     step, found = time_of(future), entries(future)
     ignored = choice.withheld((), future.withheld)
+    needs = (rules.NEEDS[need] for need in ("ops", "shapes"))
+    lacking = [f"needs {advice}" for has, advice in needs if not has(trace)]
     return WhatIf(
-        trace.path, per, step, found, list(names), together, manual=manual, ignored=ignored
+        *(trace.path, per, step, found, list(names), together),
+        reason="" if found or not lacking else lacking[0],
+        manual=manual,
+        ignored=ignored,
     )

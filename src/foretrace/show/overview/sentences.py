@@ -37,7 +37,7 @@ from foretrace.show.overview.measured_step import (
 )
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
-from foretrace.show.overview.predictions import first_text, next_fix, then_text
+from foretrace.show.overview.predictions import first_text, next_fix, no_fix, then_text
 from foretrace.show.overview.trust import MILD, trust_lines
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
@@ -64,7 +64,7 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
         *([] if mild else trust),
         Line(label(said.bound, step, on_cpu=bool(look.cpu)), said.text),
         *cpu_lines(look.cpu),
-        *_serving_lines(look),
+        *_serving_lines(look, "recorded " if step and step.recorded_ns else ""),
         *([Line("DO FIRST", said.first)] if said.first else _nothing(look, step)),
         *([Line("THEN", said.then)] if said.then else []),
         *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
@@ -74,17 +74,17 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     ]
 
 
-def _serving_lines(look: Look) -> Iterator[Line]:
+def _serving_lines(look: Look, recorded: str) -> Iterator[Line]:
     """One line for each kind of batch, for the kinds that take most time."""
     for row in look.serving[:SHOWN]:
-        yield Line(row.kind.upper(), ": ".join(_served(row)))
+        yield Line(row.kind.upper(), ": ".join(_served(row, recorded)))
 
 
-def _served(row: ServingRow) -> Iterator[str]:
+def _served(row: ServingRow, recorded: str) -> Iterator[str]:
     mean = "" if row.context is None else count_text(round(row.context / row.requests))
     each = f", mean context {mean}" if mean else ""
     yield f"{plural(row.requests, 'request')}{each}"
-    speed = f"{plural(row.tokens, 'token')} in {time_text(row.time_ns)}"
+    speed = f"{plural(row.tokens, 'token')} in {recorded}{time_text(row.time_ns)}"
     rate = "" if row.tokens_per_s is None else f", {count_text(round(row.tokens_per_s))} tokens/s"
     more = f" besides {time_text(row.unrecorded_ns)} not recorded" if row.unrecorded_ns else ""
     yield speed + more + rate + "".join(_limits(row))
@@ -185,7 +185,7 @@ def notes(look: Look, step: MeasuredStep | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
     found = sum(row.state == "found" for row in look.findings)
     count = [plural(found, "finding")] if found else []
-    return " · ".join([*_rates(look), *count, *_captures(look), *_unknown(look, step)])
+    return " · ".join([*_rates(look, step), *count, *_captures(look), *_unknown(look, step)])
 
 
 def headline(look: Look) -> str:
@@ -232,15 +232,16 @@ def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
     if captured(step):
         yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
         return
-    skipped = sum(row.state == "skipped" for row in look.findings)
-    lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
-    other = "other " if any(row.kind == FIX for row in look.ignored) else ""
-    yield Line("DO FIRST", f"no {other}known fix shortens this by 3%{lacking}")
+    skipped = [row.detail for row in look.findings if row.state == "skipped"]
+    lacking = f"; {plural(len(skipped), 'rule')} lacked data (--findings)" if skipped else ""
+    none = no_fix(skipped, other=any(row.kind == FIX for row in look.ignored))
+    yield Line("DO FIRST", none + lacking)
 
 
-def _rates(look: Look) -> Iterator[str]:
+def _rates(look: Look, step: MeasuredStep | None) -> Iterator[str]:
+    whole = "recorded wall" if step and step.recorded_ns else "wall"  # the verdict has another
     for name, wall, gpu in (("MFU", look.mfu, look.mfu_gpu), ("MBU", look.mbu, look.mbu_gpu)):
-        shares = ((wall, "wall"), (gpu, "GPU time"))
+        shares = ((wall, whole), (gpu, "GPU time"))
         words = [f"{percent_text(share)} of {of}" for share, of in shares if share is not None]
         if words:
             yield f"{name} {', '.join(words)}"

@@ -28,10 +28,9 @@ from foretrace.schema.documents.look import FindingEntry, FixEntry, Look, StepTi
 from foretrace.schema.documents.whatif import WhatIf
 from foretrace.schema.finding import Rule
 from foretrace.show.overview.measured_step import saving_text
+from foretrace.show.overview.predictions import no_fix
 from foretrace.show.overview.sentences import ignored_lines
 from foretrace.show.render.terminal import Section, stem
-
-NO_FIX = "no known fix shortens this step by 3%"
 
 
 def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
@@ -43,7 +42,7 @@ def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
     left = [(line.label, line.text) for line in ignored_lines(found.ignored)]
     ignored = [Section("", labelled=left)] if left else []
     if not found.fixes:
-        none = NO_FIX.replace("no ", "no other ") if ignored else NO_FIX
+        none = no_fix([found.reason], other=bool(ignored))
         return [head, Section("", [none]), *ignored]
     table = Section(
         "",
@@ -61,11 +60,15 @@ def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
     return [head, table, reasons, *_together(found), *ignored, *manuals]
 
 
-def fixes_table(step: StepTime, found: list[FixEntry], per: str) -> Section:
+def fixes_table(step: StepTime, look: Look, per: str) -> Section:
     """The fixes of a report: the step before and after each, and why."""
+    found, none = look.fixes, no_fix([row.detail for row in look.findings])
     rows = [[fix.order, time_text(step.ns), *_after(step, fix), _reason(fix)] for fix in found]
     head = ["fix", "before", "after", "interval", "faster", "why"]
-    now = [f"The step takes {_now(step, per)}.", *([] if found else [f"{NO_FIX.capitalize()}."])]
+    now = [
+        f"The step takes {_now(step, per)}.",
+        *([] if found else [f"{none[:1].upper()}{none[1:]}."]),
+    ]
     return Section("Fixes: the step before and after", now, head=head, rows=rows, left=(0, 5))
 
 
