@@ -24,7 +24,6 @@ import numpy as np
 OWN = tuple(str(Path(__file__).parents[2] / part) for part in ("src", "tests"))
 LINE = 64  # bytes that count as much as a line
 SQUARE = 2.5  # a growth from which on it is counted again
-ROUNDS = 3
 # methods that look at all that they are called on
 _THROUGH = "index count sort insert remove copy reverse replace split rsplit splitlines join lower"
 THROUGH = frozenset(_THROUGH.split())
@@ -94,7 +93,10 @@ class Lines(Work):
 
 
 def growth(
-    run: Callable[[int], Callable[[], object]], size: int, counted: type[Work] = Work
+    run: Callable[[int], Callable[[], object]],
+    size: int,
+    counted: type[Work] = Work,
+    most_rounds: int = 3,
 ) -> float:
     """How much more the second doubling adds than the first: 2 in proportion, 4 for squares.
 
@@ -108,7 +110,7 @@ def growth(
     while True:
         rounds.append(_counts(run, size, counted))
         found = _ratio(np.min(rounds, axis=0).tolist(), size)
-        if found < SQUARE or len(rounds) == ROUNDS:
+        if found < SQUARE or len(rounds) == most_rounds:
             return found
 
 
