@@ -1,0 +1,164 @@
+"""Is the step time that `foretrace record` keeps the time of a plain run?
+
+    python benchmarks/record_times.py [--rounds 5] [--json results.json]
+
+Five scripts of different kinds run plainly and under `foretrace record`, in turns, each in a new
+process. A plain run times its own loop: the card is waited for at the first and at the last timed
+step. The figure is the median over the rounds of the kept time over the plain one. Runs on a GPU
+where there is one, else on the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import torch
+
+_HEAD = """
+import time, torch
+from torch import nn
+from torch.nn import functional as F
+torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+big = device == "cuda"
+"""
+_LOOP = """
+model.to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+def wait():
+    if big:
+        torch.cuda.synchronize()
+STEPS, FIRST = (600, 200) if big else (120, 40)
+for at in range(STEPS):
+    if at == FIRST:
+        wait()
+        began = time.perf_counter()
+    loss = compute(*batch)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+wait()
+print("STEP_MS", 1e3 * (time.perf_counter() - began) / (STEPS - FIRST))
+"""
+_SCRIPTS = {
+    "mlp": """
+wide = 2048 if big else 256
+model = nn.Sequential(nn.Linear(wide, 4 * wide), nn.GELU(), nn.Linear(4 * wide, wide))
+batch = (torch.randn(1024 if big else 128, wide, device=device),)
+def compute(x):
+    return model(x).square().mean()
+""",
+    "transformer": """
+wide = 512 if big else 128
+layer = nn.TransformerEncoderLayer(wide, 8, 4 * wide, batch_first=True, dropout=0.0)
+model = nn.TransformerEncoder(layer, 4 if big else 2)
+batch = (torch.randn(16 if big else 4, 256 if big else 64, wide, device=device),)
+def compute(x):
+    return model(x).square().mean()
+""",
+    "conv": """
+def block(a, b):
+    return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
+model = nn.Sequential(block(3, 32), block(32, 64), nn.MaxPool2d(2), block(64, 64))
+size = 128 if big else 32
+batch = (torch.randn(32 if big else 8, 3, size, size, device=device),)
+def compute(x):
+    return model(x).mean()
+""",
+    "lstm": """
+model = nn.LSTM(256 if big else 96, 512 if big else 96, 2, batch_first=True)
+batch = (torch.randn(64 if big else 16, 128 if big else 32, 256 if big else 96, device=device),)
+def compute(x):
+    return model(x)[0].square().mean()
+""",
+    "small_ops": """
+class Many(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.randn(64, 64) / 8 for _ in range(40))
+    def forward(self, x):
+        for weight in self.weights:
+            x = torch.tanh(x @ weight) + x
+        return x
+model = Many()
+batch = (torch.randn(64, 64, device=device),)
+def compute(x):
+    return model(x).square().mean()
+""",
+}
+
+
+def main() -> None:
+    """Measure, print, and keep the numbers where a file is given."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in _SCRIPTS.items():
+            script = Path(folder) / f"{name}.py"
+            script.write_text(_HEAD + text + _LOOP)
+            rows.append(measured(script, options.rounds))
+            print(
+                "{script:12} plain {plain_ms:8.3f} ms, kept {kept_ms:8.3f} ms, {ratio:.3f}x".format(
+                    **rows[-1]
+                )
+            )
+    if options.json:
+        where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+        command = f"python benchmarks/record_times.py --rounds {options.rounds}"
+        answer = {"command": command, "device": where, "torch": str(torch.__version__)}
+        options.json.write_text(json.dumps(answer | {"scripts": rows}, indent=1) + "\n")
+
+
+def measured(script: Path, rounds: int) -> dict[str, object]:
+    """Plain and recorded runs in turns."""
+    pairs = [(_plain(script), _kept(script)) for _ in range(rounds)]
+    return {
+        "script": script.stem,
+        "plain_ms": round(median(plain for plain, _ in pairs), 4),
+        "kept_ms": round(median(kept for _, kept in pairs), 4),
+        "ratio": round(median(kept / plain for plain, kept in pairs), 4),
+        "ratios": [round(kept / plain, 4) for plain, kept in pairs],
+    }
+
+
+def _plain(script: Path) -> float:
+    said = _run([sys.executable, script.name], script.parent)
+    return float(said.split("STEP_MS")[1].split()[0])
+
+
+def _kept(script: Path) -> float:
+    """What the run record beside the trace says, in milliseconds."""
+    line = [
+        sys.executable,
+        "-m",
+        "foretrace",
+        "record",
+        "--overwrite",
+        "--out",
+        "kept",
+        script.name,
+    ]
+    _run(line, script.parent)
+    record = json.loads((script.parent / "kept" / f"{script.stem}.run.json").read_text())
+    return float(record["timing"]["wall_ns_per_call"]) / 1e6
+
+
+def _run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
