@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from foretrace.model import opening
-from foretrace.model.trace import Trace
 from foretrace.read.ncu import CounterLaunch, read_export
 from foretrace.record.experiments.gemms.events import marked_number
 
@@ -74,10 +72,3 @@ def export_text(rows: Iterable[Sequence[str]], metrics: dict[str, str] | None = 
     writer.writerow([*[""] * len(HEAD), *metrics.values()])
     writer.writerows(rows)
     return out.getvalue()
-
-
-def opened(document: dict[str, Any], folder: Path) -> Trace:
-    """A made-up trace."""
-    path = folder / "run.json"
-    path.write_text(json.dumps(document))
-    return opening.open(path, cache=False)

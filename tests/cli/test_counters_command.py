@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from counter_files import export_text, opened, row
+from counter_files import export_text, row
 from foretrace.cli import main
 from foretrace.record.profiling import ncu
 from foretrace.schema.documents.counters import CountersDocument
 from foretrace.show.render.terminal import LINES
+from opened_traces import open_made
 
 Capture = pytest.CaptureFixture[str]
 COUNT = 30
@@ -34,7 +35,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
             dims=[[1024, 3072]] * 2,
         )
         rows.append(row(name, 1000 * at, 500, 10_000 + 1000 * at, 1, number=at))
-    opened(sketch.document(), tmp_path)
+    open_made(sketch, tmp_path, "run")
     (tmp_path / "c.csv").write_text(export_text(rows))
     return str(tmp_path / "run.json"), str(tmp_path / "c.csv")
 

@@ -1,6 +1,5 @@
 """Messages and bandwidths of collectives, by the definitions of nccl-tests."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.look_document import document
 from foretrace.show.render.look_page import sections
 from foretrace.show.render.terminal import drawn
+from opened_traces import open_made
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -31,9 +31,7 @@ def traced(folder: Path, *records: dict[str, object], on_op: bool = False) -> Tr
             {"ph": "X", "pid": 1, **call, "ts": ts + 1, "args": link},
             {"ph": "X", "pid": 0, **gpu, "args": {**link, "device": 0, "stream": 7, **own}},
         ]
-    path = folder / "trace.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return foretrace.open(path)
+    return open_made({"schemaVersion": 1, "traceEvents": events}, folder)
 
 
 def message(name: str, given: int, taken: int, ranks: int = 8) -> dict[str, object]:

@@ -35,6 +35,7 @@ from foretrace.read.kineto.times import outliers
 from foretrace.schema.ledger import Ledger
 from foretrace.schema.tables import KIND
 from foretrace.show.overview import look
+from opened_traces import open_made
 from sweep import FULL, examples, looped
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":5,"dur":1}'
@@ -138,9 +139,7 @@ SIZES = pl.List(pl.List(pl.Int64))
 
 
 def opened(folder: Path, op: Event, kernel: Event | None = None) -> Trace:
-    path = folder / "t.json"
-    path.write_bytes(g0().args(E4, op).args(E7, kernel or {}).bytes())
-    return foretrace.open(path, cache=False)
+    return open_made(g0().args(E4, op).args(E7, kernel or {}), folder)
 
 
 def signature(trace: Trace) -> Signature:

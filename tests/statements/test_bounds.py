@@ -11,13 +11,8 @@ from corpus.builder import TraceBuilder
 from foretrace.model import bounds
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
+from opened_traces import open_made
 from statements.places import OWN, ladder
-
-
-def opened(builder: TraceBuilder, folder: Path) -> ft.Trace:
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return ft.open(path, cache=False)
 
 
 def test_a_graph_replay_is_not_starved_by_the_host() -> None:
@@ -40,7 +35,7 @@ def test_three_streams_with_a_pageable_copy_are_bound_by_the_copy(tmp_path: Path
     for stream in (20, 24):
         builder.op("aten::relu", 2_000, 1_000).launch(2_100, 500)
         builder.kernel("relu", 10_000, 3_500, stream=stream)
-    trace = opened(builder, tmp_path)
+    trace = open_made(builder, tmp_path)
     assert summarize(trace).look.verdict.bound == "copy"
 
 
@@ -52,7 +47,7 @@ def test_work_that_waits_in_the_queue_is_not_the_hosts_fault(tmp_path: Path) -> 
         builder.kernel("add", 463_400_000 + at * 10_000, 9_000)
     builder.call("hipMemcpyWithStream", 361_000, 463_063_000)
     builder.memcpy(463_460_000, 5_000)
-    found = summarize(opened(builder, tmp_path)).look
+    found = summarize(open_made(builder, tmp_path)).look
     assert found.verdict.bound not in ("host", "sync")
     assert "waited 463 ms in the queue" in found.verdict.text
     blamed = [row for row in found.findings if row.rule in ("launch_bound", "sync_stalls")]
@@ -85,7 +80,7 @@ def test_filling_the_pipeline_is_not_idle_time(tmp_path: Path) -> None:
         builder.step(step, step * 40_000, 40_000).op("aten::mm", step * 40_000, 30_000)
         builder.launch(step * 40_000 + 20_000, 5_000)
         builder.kernel("sgemm", 40_000 + step * 100_000, 100_000)
-    found = summarize(opened(builder, tmp_path)).look
+    found = summarize(open_made(builder, tmp_path)).look
     assert "(100.0%)" in found.verdict.text
     assert not [row for row in found.findings if row.rule == "idle_gaps" and row.state == "found"]
 
@@ -126,7 +121,7 @@ def test_the_distance_of_launches_explains_the_time_or_is_not_told(tmp_path: Pat
         start = at * 50_000 + (460_000_000 if at == 4 else 0)
         builder.op("aten::add", start, 20_000).launch(start + 1_000, 5_000)
         builder.kernel("add", start + 10_000, 9_000)
-    text = summarize(opened(builder, tmp_path)).look.verdict.text
+    text = summarize(open_made(builder, tmp_path)).look.verdict.text
     assert "5 launches; median kernel 9.00 us" in text
 
 
@@ -134,7 +129,7 @@ def test_host_time_of_a_trace_without_gpu_is_where_most_of_it_is(tmp_path: Path)
     """A rank without a GPU: "most self time in aten::empty (100.0%)", which took 4 us of 1.3 s."""
     builder = TraceBuilder().region("gloo:all_reduce", 0, 170_000_000)
     builder.op("aten::empty", 170_100_000, 2_000)
-    text = summarize(opened(builder, tmp_path)).look.verdict.text
+    text = summarize(open_made(builder, tmp_path)).look.verdict.text
     assert text.endswith(
         "1 host op (2.00 us), most host time in gloo:all_reduce (1 call, 170 ms each)"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from corpus.builder import TraceBuilder
 from foretrace.base.units import time_text
 from foretrace.cli import main
 from foretrace.show.overview import summarize
+from opened_traces import open_made
 from statements.places import LADDER, OWN, ladder
 
 GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -24,12 +24,6 @@ CLAMP = (
     "at::native::detail::ClampLimits)::{lambda()#1}::operator()() const::{lambda(float)#1}, "
     "std::array<char*, 2ul> >(int, float, std::array<char*, 2ul>)"
 )
-
-
-def opened(builder: TraceBuilder, folder: Path) -> ft.Trace:
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return ft.open(path, cache=False)
 
 
 def verdicts(trace: ft.Trace, *texts: str) -> list[str]:
@@ -46,7 +40,7 @@ def _compiled() -> TraceBuilder:
 
 def test_an_origin_is_not_fused(tmp_path: Path) -> None:
     """`bmm and add are fused` hit because Inductor's pointwise kernel lists bmm as an origin."""
-    trace = opened(_compiled(), tmp_path)
+    trace = open_made(_compiled(), tmp_path)
     assert verdicts(trace, "bmm and add are fused", "mul and add are fused") == ["miss", "hit"]
 
 
@@ -63,7 +57,7 @@ def test_an_origin_is_not_fused_in_a_recorded_model() -> None:
 
 def test_a_pointwise_kernel_is_no_matmul(tmp_path: Path) -> None:
     """`per step: matmul == 44` counted 30 pointwise kernels as matmuls."""
-    trace = opened(_compiled(), tmp_path)
+    trace = open_made(_compiled(), tmp_path)
     assert verdicts(trace, "per step: matmul == 1", "per step: bmm == 1") == ["hit", "hit"]
     llama = ladder("model_compiled_4x512x4x768x12x3072x32000")
     assert verdicts(llama, "per step: matmul == 30", "per step: gemm == 30") == ["hit", "hit"]
@@ -75,7 +69,7 @@ def test_a_kernel_that_look_calls_relu_does_relu(tmp_path: Path) -> None:
     builder.kernel(GEMM, 5_000, 9_000)
     builder.op("aten::relu", 20_000, 10_000).op("aten::clamp_min", 21_000, 8_000)
     builder.launch(22_000, 500).kernel(CLAMP, 30_000, 3_000)
-    trace = opened(builder, tmp_path)
+    trace = open_made(builder, tmp_path)
     texts = ("relu and addmm are not fused", "relu is fused into the gemm", "relu == 1")
     assert verdicts(trace, *texts) == ["hit", "miss", "hit"]
 
@@ -87,7 +81,7 @@ def test_work_from_before_the_recording_belongs_to_no_step(tmp_path: Path) -> No
     for at in range(5):
         builder.op("aten::mm", 10_000 + at * 1_000, 900).launch(10_100 + at * 1_000, 500)
         builder.kernel(GEMM, 20_000 + at * 10_000, 9_000)
-    assert verdicts(opened(builder, tmp_path), "per step: kernels == 5") == ["hit"]
+    assert verdicts(open_made(builder, tmp_path), "per step: kernels == 5") == ["hit"]
 
 
 @pytest.mark.parametrize("path", sorted(LADDER.glob("*.json.gz"))[::6], ids=lambda path: path.name)
@@ -145,8 +139,6 @@ def test_what_follows_the_backward_is_no_forward(tmp_path: Path) -> None:
         sketch.op("aten::select", us=40)
     document = sketch.document()
     del document["deviceProperties"]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(document))
-    (verdict,) = ft.check(ft.open(path, cache=False), ["backward time > forward time"])
+    (verdict,) = ft.check(open_made(document, tmp_path), ["backward time > forward time"])
     assert verdict.verdict == "hit"
     assert verdict.measured.startswith("150 us, forward time: 100 us (1.50x)")

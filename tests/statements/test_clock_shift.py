@@ -15,6 +15,7 @@ from corpus.builder import TraceBuilder
 from foretrace.analyze.guess import check
 from foretrace.read.kineto.times import APART_NS
 from foretrace.show.overview import summarize
+from opened_traces import open_made
 from statements.places import every, name_of
 
 STAMPED = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
@@ -77,9 +78,7 @@ def half_busy() -> TraceBuilder:
 @pytest.mark.parametrize(("by_us", "side"), [(200, "late"), (10_000, "late"), (-200, "early")])
 def test_an_offset_is_corrected_and_stated(by_us: int, side: str, tmp_path: Path) -> None:
     """A half-busy GPU was called busy all the time once its clock was late."""
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(shifted(json.loads(half_busy().bytes()), by_us)))
-    trace = ft.open(path, cache=False)
+    trace = open_made(shifted(json.loads(half_busy().bytes()), by_us), tmp_path)
     assert set(trace.gpu.delay.tolist()) == {7_000}
     note = next(note for note in trace.ledger.notes if note.code == "clock_offset")
     assert side in note.text

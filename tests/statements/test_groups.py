@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.names import families
-from opened_traces import opened
+from opened_traces import open_made, opened
 from statements.places import OWN, ladder
 
 MODEL = "4x512x4x768x12x3072x32000"
@@ -67,6 +66,4 @@ def test_the_matmuls_of_experts_are_theirs(tmp_path: Path) -> None:
 
 
 def named(sketch: Sketch, folder: Path) -> list[str]:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    return list(ft.open(path, cache=False).work_groups)
+    return list(open_made(sketch, folder).work_groups)

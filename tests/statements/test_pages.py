@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import shared_lengths
@@ -18,7 +16,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn
-from opened_traces import opened, overview
+from opened_traces import open_made, opened, overview
 from statements.places import LADDER, OWN
 
 
@@ -146,9 +144,7 @@ def test_the_matmuls_of_experts_are_not_plain_matmuls(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for name in names:
         sketch.op("aten::mm", kernel(name, 20))
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    found = ft.open(path, cache=False).work_groups
+    found = open_made(sketch, tmp_path).work_groups
     assert sorted(str(name) for name in found) == ["GEMM", "MoE GEMM"]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.schema.traffic import Certainty
+from opened_traces import open_made
 from statements.places import ladder
 
 H200 = {
@@ -28,9 +28,7 @@ def one_case(
     """The case of a kernel of an op on bf16 tensors that took this long on an H200."""
     builder = TraceBuilder(header=H200).op(op, 0, 5_000, dims=dims, types=[BF16] * len(dims))
     builder.launch(1_000, 500).kernel(kernel, 10_000, ns)
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return ft.open(path, cache=False).kernel_cases.row(0, named=True)
+    return open_made(builder, folder).kernel_cases.row(0, named=True)
 
 
 def test_a_cache_write_moves_the_new_tokens_and_not_the_cache(tmp_path: Path) -> None:

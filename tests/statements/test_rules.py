@@ -19,7 +19,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
-from opened_traces import opened
+from opened_traces import open_made, opened
 from statements.places import OWN
 
 DATA = Path(__file__).parents[1] / "data"
@@ -35,12 +35,6 @@ def said(source: Path | Trace, rule: str) -> Finding:
     return next(each for each in ft.findings(trace) if each.rule == rule)
 
 
-def sketched(sketch: Sketch, folder: Path) -> Trace:
-    path = folder / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    return ft.open(path, cache=False)
-
-
 def ladder(name: str) -> Path:
     return LADDER / f"{name}_bf16.json.gz"
 
@@ -50,7 +44,7 @@ def test_a_step_that_is_one_graph_launch_needs_no_graph(tmp_path: Path) -> None:
     sketch = Sketch()
     for _ in range(3):
         sketch.step().graph(*(kernel(ADD, 5) for _ in range(20))).pause(2000)
-    found = said(sketched(sketch, tmp_path), "launch_bound")
+    found = said(open_made(sketch, tmp_path), "launch_bound")
     assert (found.state, found.fix) == ("clear", "")
 
 
@@ -60,7 +54,7 @@ def test_work_that_waits_in_the_queue_is_not_blamed_on_the_host(tmp_path: Path) 
     sketch.gpu_free += 463_000  # the GPU is busy with work that is not in the trace
     for _ in range(20):
         sketch.op("aten::add", kernel(ADD, 5))
-    trace = sketched(sketch, tmp_path)
+    trace = open_made(sketch, tmp_path)
     assert said(trace, "launch_bound").state == "clear"
     found = said(trace, "idle_gaps")
     assert found.title.startswith("The trace shows no GPU work for 100.0%")
@@ -75,7 +69,7 @@ def test_origin_ops_of_inductor_are_not_what_a_kernel_computes(tmp_path: Path) -
     sketch = Sketch().step()
     for each in (name, cudnn, GEMM):
         sketch.op("aten::bmm", kernel(each, 10))
-    found = said(sketched(sketch, tmp_path), "inductor_fusions")
+    found = said(open_made(sketch, tmp_path), "inductor_fusions")
     (entry,) = found.evidence["kernels"]
     assert (entry["ops"], len(entry["run_by_a_library"])) == (["mul"], 2)
     assert "Origin ops by kernel: mul (pointwise)" in found.detail
@@ -136,7 +130,7 @@ def test_a_matmul_and_the_sum_of_its_parts_are_one_matmul(tmp_path: Path) -> Non
         parts = [name.format(f"execute_{word}kernel__5x_cublas") for word in ("", "split_k_")]
         work = [kernel(each, us) for each, us in zip(parts, (50, 5), strict=True)]
         sketch.op("aten::mm", *work, dims=dims, types=["float", "float"])
-    trace = sketched(sketch, tmp_path)
+    trace = open_made(sketch, tmp_path)
     assert said(trace, "float32_matmuls").title == "4 float32 matmuls per step without tensor cores"
     assert said(trace, "split_k").title == "4 matmuls per step split along K"
     assert said(trace, "split_k").evidence["reduce_ns"] == 4 * 5_000
@@ -150,7 +144,7 @@ def test_a_split_convolution_is_no_matmul(tmp_path: Path) -> None:
     ends = ("execute_segment_k_on_kernel__5x_cudnn", "execute_split_k_kernel__5x_cudnn")
     work = [kernel(f"{name}_warpgroupsize1x1x1_g1_{end}", 20) for end in ends]
     sketch = Sketch().step().op("aten::convolution_backward", *work)
-    found = said(sketched(sketch, tmp_path), "split_k")
+    found = said(open_made(sketch, tmp_path), "split_k")
     assert found.title == "1 convolution per step split along K"
     assert found.at_most_ns == 20_000
 
@@ -201,7 +195,7 @@ def test_the_first_step_fills_the_queue_once(tmp_path: Path) -> None:
         sketch.step().pause(900 if place == 0 else 0)
         for _ in range(5):
             sketch.op("aten::mm", kernel(GEMM, 300))
-    assert said(sketched(sketch, tmp_path), "idle_gaps").state == "clear"
+    assert said(open_made(sketch, tmp_path), "idle_gaps").state == "clear"
 
 
 def test_a_scalar_is_no_intermediate() -> None:
@@ -218,7 +212,7 @@ def test_launches_during_a_capture_run_nothing(tmp_path: Path) -> None:
     for _ in range(100):
         sketch.host("cuda_runtime", "cudaLaunchKernel", 5).pause(20)
     sketch.host("cuda_runtime", "cudaStreamEndCapture", 5).op("aten::add", kernel(ADD, 2))
-    trace = sketched(sketch, tmp_path)
+    trace = open_made(sketch, tmp_path)
     for rule in ("launch_bound", "idle_gaps"):
         found = said(trace, rule)
         assert (found.state, found.at_most_ns) == ("skipped", None)
@@ -231,7 +225,7 @@ def test_memcpys_are_no_launches(tmp_path: Path) -> None:
     for _ in range(10):
         sketch.op("aten::add", kernel(ADD, 2), us=40)
         sketch.op("aten::copy_", memcpy("Memcpy DtoD (Device -> Device)", 2, 4096), us=40)
-    found = said(sketched(sketch, tmp_path), "launch_bound")
+    found = said(open_made(sketch, tmp_path), "launch_bound")
     assert (found.evidence["launches"], found.evidence["kernels"]) == (10, 10)
     assert found.title.startswith("10 launches per step; ")
 
@@ -239,7 +233,7 @@ def test_memcpys_are_no_launches(tmp_path: Path) -> None:
 def test_one_launch_in_a_long_step_calls_for_no_graph(tmp_path: Path) -> None:
     """triton_example: a graph saves "at most 13.3 s" for one launch."""
     sketch = Sketch().step().pause(13_000_000).op("aten::add", kernel(ADD, 2))
-    trace = sketched(sketch, tmp_path)
+    trace = open_made(sketch, tmp_path)
     assert said(trace, "launch_bound").state == "clear"
     assert "while the host ran no op" in said(trace, "idle_gaps").title
 
@@ -247,7 +241,7 @@ def test_one_launch_in_a_long_step_calls_for_no_graph(tmp_path: Path) -> None:
 def test_a_wait_that_costs_nothing_saves_nothing(tmp_path: Path) -> None:
     """ "at most 0 ns: The host waits for the GPU"."""
     sketch = Sketch().step().op("aten::add", kernel(ADD, 2)).sync()
-    found = said(sketched(sketch, tmp_path), "sync_stalls")
+    found = said(open_made(sketch, tmp_path), "sync_stalls")
     assert (found.at_most_ns, found.fix) == (None, "")
     assert found.title.endswith("no GPU time is lost by it")
 
@@ -257,7 +251,7 @@ def test_two_ops_have_their_kernels(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for op in ("aten::convolution_backward", "aten::cudnn_convolution"):
         sketch.op(op, memset(5, 1 << 20), kernel(GEMM, 50))
-    found = said(sketched(sketch, tmp_path), "library_fills")
+    found = said(open_made(sketch, tmp_path), "library_fills")
     assert found.detail.endswith("buffers that their kernels add into.")
 
 
@@ -281,16 +275,16 @@ def test_a_cut_trace_lacks_what_the_rest_would_have(tmp_path: Path) -> None:
 def test_two_steps_of_different_work_are_not_cold_and_warm(tmp_path: Path) -> None:
     """MI250: "The first step is cold: 189.27x"; the second launched nothing."""
     sketch = Sketch().step().op("aten::add", kernel(ADD, 5)).pause(900).step().pause(5)
-    assert said(sketched(sketch, tmp_path), "cold_start").state == "clear"
+    assert said(open_made(sketch, tmp_path), "cold_start").state == "clear"
 
 
 def test_a_small_pageable_copy_needs_no_pinned_memory(tmp_path: Path) -> None:
     """B200: "16 B at 0.0 GB/s ... Pinned memory copies faster"."""
     name = "Memcpy HtoD (Pageable -> Device)"
     small = Sketch().step().op("aten::copy_", memcpy(name, 2, 16))
-    assert said(sketched(small, tmp_path), "pageable_copies").state == "clear"
+    assert said(open_made(small, tmp_path), "pageable_copies").state == "clear"
     large = Sketch().step().op("aten::copy_", memcpy(name, 200, 1 << 20))
-    assert said(sketched(large, tmp_path), "pageable_copies").state == "found"
+    assert said(open_made(large, tmp_path), "pageable_copies").state == "found"
 
 
 @pytest.mark.parametrize("op", ["mylib::fused", "aten::mm"])
@@ -299,7 +293,7 @@ def test_what_torch_compile_cannot_open_is_not_fusable(op: str, tmp_path: Path) 
     dims: dict[str, Any] = {"dims": [[64, 1024]] * 2}
     sketch = Sketch().step().op("aten::mm", kernel(GEMM, 10), **dims)
     sketch.op("aten::gelu", kernel(GELU, 10), dims=[[64, 1024]]).op(op, kernel(COPY, 10), **dims)
-    assert said(sketched(sketch, tmp_path), "fusable_pointwise").state == "clear"
+    assert said(open_made(sketch, tmp_path), "fusable_pointwise").state == "clear"
 
 
 def busy(trace: Trace) -> float:
@@ -311,7 +305,7 @@ def test_idle_time_is_divided_between_ops_and_the_time_outside_them(tmp_path: Pa
     sketch = Sketch()
     for _ in range(3):
         sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
-    found = said(sketched(sketch, tmp_path), "idle_gaps")
+    found = said(open_made(sketch, tmp_path), "idle_gaps")
     causes = found.evidence["causes"]
     assert 0 < causes["launch"] < causes["host"]
     assert causes["launch"] + causes["host"] == found.evidence["idle_ns"]
@@ -332,7 +326,7 @@ def test_tf32_that_others_use_is_not_advised(tmp_path: Path) -> None:
     for name in (tf32, "ampere_sgemm_128x64_tn"):
         dims = [[512, 512], [512, 512]]
         sketch.op("aten::mm", kernel(name, 30), dims=dims, types=["float", "float"])
-    found = said(sketched(sketch, tmp_path), "float32_matmuls")
+    found = said(open_made(sketch, tmp_path), "float32_matmuls")
     assert (found.evidence["count"], found.fix, found.at_most_ns) == (1, "", None)
     assert "TF32 is allowed" in found.detail
 
@@ -352,7 +346,7 @@ def test_compiling_replaces_the_batch_norm_of_a_library(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for _ in range(2):
         sketch.op("aten::mm", kernel(GEMM, 300)).op("aten::cudnn_batch_norm", kernel(name, 200))
-    found = said(sketched(sketch, tmp_path), "compile_triage")
+    found = said(open_made(sketch, tmp_path), "compile_triage")
     assert found.evidence["small_ns"] == 400_000
 
 
@@ -391,7 +385,7 @@ def _copied(direction: str) -> Sketch:
 
 def test_a_copy_to_the_host_has_to_be_waited_for(tmp_path: Path) -> None:
     """SGLang decode: "copy without waiting", where the host reads what was copied."""
-    found = said(sketched(_copied("DtoH (Device -> Pageable)"), tmp_path), "sync_stalls")
+    found = said(open_made(_copied("DtoH (Device -> Pageable)"), tmp_path), "sync_stalls")
     assert "every N steps" in found.fix
 
 
@@ -400,7 +394,7 @@ def test_a_first_step_as_slow_as_a_later_one_is_not_cold(tmp_path: Path) -> None
     sketch = Sketch()
     for us in (3000, 40, 3100, 36):
         sketch.step().op("aten::add", kernel(ADD, 5), us=us)
-    assert said(sketched(sketch, tmp_path), "cold_start").state == "clear"
+    assert said(open_made(sketch, tmp_path), "cold_start").state == "clear"
 
 
 def test_layers_of_one_grid_are_no_varying_kernel(tmp_path: Path) -> None:
@@ -410,7 +404,7 @@ def test_layers_of_one_grid_are_no_varying_kernel(tmp_path: Path) -> None:
         sketch.step()
         for us in (300, 600, 305, 300):
             sketch.op("aten::mm", kernel(GEMM, us, grid=[8, 8, 1]))
-    assert said(sketched(sketch, tmp_path), "varying_kernels").state == "skipped"
+    assert said(open_made(sketch, tmp_path), "varying_kernels").state == "skipped"
 
 
 def test_collectives_of_unstated_sizes_are_no_varying_kernel(tmp_path: Path) -> None:
@@ -423,7 +417,7 @@ def test_collectives_of_unstated_sizes_are_no_varying_kernel(tmp_path: Path) -> 
             for us in (300, 600, 305, 300):
                 sketch.op("record_param_comms", kernel(name, us, grid=[16, 1, 1]), dims=dims)
             sketch.op("aten::add", kernel(ADD, 5), dims=[[64], [64]])
-        assert said(sketched(sketch, tmp_path), "varying_kernels").state == state
+        assert said(open_made(sketch, tmp_path), "varying_kernels").state == state
 
 
 def test_a_kernel_that_reads_the_same_is_the_same(tmp_path: Path) -> None:
@@ -435,20 +429,20 @@ def test_a_kernel_that_reads_the_same_is_the_same(tmp_path: Path) -> None:
     for number in (0, 0, 1):
         dims = [[4096, 4096], [4096, 4096]]
         sketch.op("aten::mm", kernel(name.format(number), 1800), dims=dims)
-    assert said(sketched(sketch, tmp_path), "gemm_choice").state == "clear"
+    assert said(open_made(sketch, tmp_path), "gemm_choice").state == "clear"
 
 
 def test_a_range_inside_one_of_its_name_is_no_second_call(tmp_path: Path) -> None:
     """AlexNet: "medians of 2 calls", of one forward pass in two ranges of one name."""
     sketch = Sketch().step().region("forward").region("forward").op("aten::add", kernel(ADD, 5))
-    assert [span.name for span in sketched(sketch, tmp_path).spans.regions] == ["forward"]
+    assert [span.name for span in open_made(sketch, tmp_path).spans.regions] == ["forward"]
 
 
 def test_two_distances_of_launches_have_no_usual_one(tmp_path: Path) -> None:
     """A100: "3 launches, one every 9.68 ms", 0.41 and 18.95 ms apart."""
     sketch = Sketch().op("aten::add", kernel(ADD, 5)).op("aten::add", kernel(ADD, 5))
     sketch.pause(18_000).op("aten::add", kernel(ADD, 5))
-    unit = measured(sketched(sketch, tmp_path))
+    unit = measured(open_made(sketch, tmp_path))
     assert unit is not None
     assert (unit.launches, unit.apart_ns) == (3, None)
 
@@ -478,7 +472,7 @@ def test_a_convolution_is_no_matmul(names: list[str], title: str, tmp_path: Path
     for name in names:
         op = "aten::mm" if name == SGEMM else "aten::cudnn_convolution"
         sketch.op(op, kernel(name, 30)).op("aten::add", kernel(ADD, 5), us=300)
-    trace, convolves = sketched(sketch, tmp_path), ", convolutions" * (SCONV in names)
+    trace, convolves = open_made(sketch, tmp_path), ", convolutions" * (SCONV in names)
     assert said(trace, "float32_matmuls").title == title
     assert f"of matmuls{convolves} and attention" in said(trace, "compile_triage").detail
 
@@ -487,7 +481,7 @@ def test_a_split_convolution_without_an_op_is_one(tmp_path: Path) -> None:
     """MI210: "50 matmuls split along K", all kernels of MIOpen's weight gradients."""
     name = "igemm_wrw_gtcx2_nhwc_bf16_bx0_ex1_bt256x128x16_wt32x32x8_ws2x2_wr1x1_ta1x1_gkgs"
     sketch = Sketch("AMD Instinct MI210", (9, 0), 104).stray(kernel(name, 30))
-    title = said(sketched(sketch, tmp_path), "split_k").title
+    title = said(open_made(sketch, tmp_path), "split_k").title
     assert title == "1 convolution in the whole recording split along K"
 
 
@@ -497,14 +491,14 @@ def test_two_causes_in_the_same_words_are_one(tmp_path: Path) -> None:
     for pause in (300, 300, 0):
         sketch.host("cuda_runtime", "cudaStreamIsCapturing", 40).pause(pause)
         sketch.graph(kernel(GEMM, 20))
-    detail = said(sketched(sketch, tmp_path), "idle_gaps").detail
+    detail = said(open_made(sketch, tmp_path), "idle_gaps").detail
     assert detail.count("before the next operation was launched") == 1
 
 
 def test_an_empty_step_does_not_halve_the_time_of_views(tmp_path: Path) -> None:
     """MI250: "16 op calls per step … took 0 ns of host time": the second step was empty."""
     sketch = Sketch().step().op("aten::view", us=40).op("aten::add", kernel(ADD, 5))
-    finding = said(sketched(sketch.step().pause(30), tmp_path), "metadata_only")
+    finding = said(open_made(sketch.step().pause(30), tmp_path), "metadata_only")
     assert finding.evidence == {"calls": {"aten::view": 1}, "host_ns": 40_000}
 
 
@@ -515,7 +509,7 @@ def test_a_recording_that_sets_up_the_gpu_predicts_no_fix(tmp_path: Path) -> Non
         sketch.op("aten::add", kernel(ADD, 5), us=50)
         if not number:
             sketch.host("cuda_runtime", "cudaLaunchKernel", 6500)
-    found = summarize(sketched(sketch, tmp_path))
+    found = summarize(open_made(sketch, tmp_path))
     first = "run the step once before the recording: 1 runtime call takes 6.50 ms of the step's 7.10 ms, "
     assert (found.look.verdict.first, found.look.verdict.then) == (f"{first}with the GPU idle", "")
     assert not [line for line in found.lines if line.label == "COMPILE"]
@@ -524,6 +518,6 @@ def test_a_recording_that_sets_up_the_gpu_predicts_no_fix(tmp_path: Path) -> Non
 def test_an_op_inside_one_of_its_name_counts_once(tmp_path: Path) -> None:
     """`aten::mean` calls itself: 8.68 ms of a recording of 4.35 ms, and each kernel twice."""
     sketch = Sketch().step().op("aten::mean > aten::mean", kernel(ADD, 5), us=100)
-    (row,) = summarize(sketched(sketch, tmp_path)).look.ops
+    (row,) = summarize(open_made(sketch, tmp_path)).look.ops
     assert (row.count, row.kernels, row.gpu_ns) == (2, 1, 5_000)
     assert (row.total_cpu_ns, row.self_cpu_ns) == (100_000, 99_000)  # 1 us is the launch

@@ -23,6 +23,7 @@ from foretrace.base.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents import encode
 from foretrace.show.render.comparison import comparison_markdown, comparison_text
+from opened_traces import open_made
 from sweep import part
 
 EVERY = sorted(RECORDED.rglob("*.json.gz"))
@@ -243,8 +244,7 @@ def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
     """Every trace of the corpus that opens: with itself nothing differs, with a good one the page
     can be drawn.
     """
-    (tmp_path / "good.json").write_bytes(g0().bytes())
-    good = ft.open(tmp_path / "good.json", cache=False)
+    good = open_made(g0(), tmp_path, "good")
     refused = []
     for case in [*part(TOLD, every=12), *(case for case in SMALL if case.id in EMPTY)]:
         folder = tmp_path / case.id

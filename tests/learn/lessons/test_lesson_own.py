@@ -24,6 +24,7 @@ from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read import recordings
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
+from opened_traces import open_made
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "nowhere"))
@@ -143,15 +144,13 @@ def _union(work: list[dict[str, Any]]) -> float:
 
 
 def test_a_cpu_trace_is_asked_about_its_ops(tmp_path: Path) -> None:
-    path = tmp_path / "cpu.json"
     nested = [("aten::linear", 0, 90), ("aten::t", 2, 3), ("aten::addmm", 10, 70)]
     nested += [("aten::copy_", 12, 8), ("aten::relu", 92, 4), ("aten::t", 97, 2)]
     events = [
         {"ph": "X", "cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1}
         for name, ts, dur in nested
     ]
-    path.write_text(json.dumps({"traceEvents": events}))
-    played = own_sitting(ft.open(path, cache=False), 6)
+    played = own_sitting(open_made({"traceEvents": events}, tmp_path, "cpu"), 6)
     asked = {step.ask.text: right_answer(step, played.scene(step)) for step in played.lesson.steps}
     assert asked["How many ops of the whole recording compute?"] == "3"
     assert asked["How often does the whole recording call aten::t?"] == "2"
@@ -167,8 +166,7 @@ def test_a_range_of_torch_does_not_replace_the_ops(tmp_path: Path) -> None:
     built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 100_000)
     built.region("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 90_000, 5_000)
     built.op("aten::linear", 0, 60_000).op("aten::addmm", 1_000, 50_000)
-    (tmp_path / "cpu.json").write_bytes(built.bytes())
-    played = own_sitting(ft.open(tmp_path / "cpu.json", cache=False), 6)
+    played = own_sitting(open_made(built, tmp_path, "cpu"), 6)
     drawn = played.answer(
         right_answer(played.lesson.steps[0], played.scene(played.lesson.steps[0]))
     )
@@ -178,12 +176,10 @@ def test_a_range_of_torch_does_not_replace_the_ops(tmp_path: Path) -> None:
 
 def test_a_name_from_a_trace_is_a_name_and_no_fact(tmp_path: Path) -> None:
     """Braces hold facts in a lesson; kernels of lambdas have braces in their names."""
-    path = tmp_path / "odd.json"
     sketch = Sketch()
     for name in ("f<{lambda()#1}>\x1b[31m", '"quoted"', "plain_kernel"):
         sketch = sketch.step().op("aten::{add}", kernel(name, 8))
-    path.write_text(json.dumps(sketch.document()))
-    played = own_sitting(ft.open(path, cache=False))
+    played = own_sitting(open_made(sketch, tmp_path, "odd"))
     for at, step in enumerate(played.lesson.steps):
         played.at = at
         found = played.answer(right_answer(step, played.scene(step)))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
-from counter_files import export_text, opened, row
+from counter_files import export_text, row
 from foretrace.model.counters import (
     CounterJoin,
     Wanted,
@@ -24,6 +24,7 @@ from foretrace.model.counters import (
 )
 from foretrace.model.trace import Trace
 from foretrace.read.ncu import CounterLaunch, read_export
+from opened_traces import open_made
 
 NCU_ADD = (
     "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, "
@@ -50,7 +51,7 @@ def _trace(folder: Path, steps: Sequence[Sequence[str]]) -> Trace:
         sketch = sketch.step()
         for name in names:
             sketch = sketch.op("aten::mm", kernel(name, 10, **SHAPE))
-    return opened(sketch.document(), folder)
+    return open_made(sketch, folder)
 
 
 def _launches(names: Sequence[str]) -> tuple[CounterLaunch, ...]:
@@ -202,6 +203,6 @@ def test_a_trace_without_steps(tmp_path: Path, names: Sequence[str]) -> None:
     sketch = Sketch()
     for name in names:
         sketch = sketch.op("aten::mm", kernel(name, 10, **SHAPE))
-    trace = opened(sketch.document(), tmp_path)
+    trace = open_made(sketch, tmp_path)
     found = joined(trace, _launches(names), Wanted())
     assert (found.place, len(found.pairs)) == ("the trace", len(names))

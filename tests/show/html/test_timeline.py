@@ -25,7 +25,7 @@ from foretrace.show.html.timeline import (
     frame_sorts,
     partition,
 )
-from opened_traces import opened
+from opened_traces import open_made, opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -141,8 +141,7 @@ def test_a_step_that_crosses_the_models_call_has_a_row_of_its_own(tmp_path: Path
     """`record --stacks` begins a step in a hook: both were drawn on one row."""
     built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 10_000)
     built.step(1, 500, 19_500).op("aten::linear", 1_000, 2_000).op("aten::mm", 1_100, 500)
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    host = foretrace.open(tmp_path / "t.json", cache=False).host
+    host = open_made(built, tmp_path).host
     shown = np.arange(host.count)
     found = {host.names[host.name[event]]: depth for event, depth in enumerate(depths(host, shown))}
     assert [found[name] for name in ("ProfilerStep#1", "aten::linear", "aten::mm")] == [0, 1, 2]
@@ -155,8 +154,7 @@ def test_a_serving_trace_opens_at_a_batch_of_its_verdict(tmp_path: Path) -> None
         builder.region("execute_context_0(0)_generation_32(32)", start, 1_000)
         builder.op("aten::mm", start + 10, 500).launch(start + 100, 10)
         builder.kernel("mm", start + 200, length)
-    (tmp_path / "t.json").write_bytes(builder.bytes())
-    trace = foretrace.open(tmp_path / "t.json", cache=False)
+    trace = open_made(builder, tmp_path)
     timeline = Timeline(trace)
     assert (len(timeline.steps), timeline.typical_step) == (3, 2)
     start, last = timeline.steps[2].start, timeline.steps[2].last

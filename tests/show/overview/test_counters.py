@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from counter_files import FOLDER, METRICS, export_text, opened, planned, recorded, row
+from counter_files import FOLDER, METRICS, export_text, planned, recorded, row
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model import opening
 from foretrace.model.counters import LAST, LevelTraffic, Wanted, tensor_operations, traffic
@@ -25,6 +25,7 @@ from foretrace.show.overview.counter_document import (
     load_counters,
     with_earlier,
 )
+from opened_traces import open_made
 from sweep import looped
 
 ROWS = {3072: 1024, 24576: 8192}  # of the input, by grid
@@ -41,7 +42,7 @@ def _trace(folder: Path, log: str) -> Trace:
         else:
             dims = [[ROWS[launch.grid[0]], 3072]] * 2
             sketch = sketch.op("aten::mul", kernel(launch.name, us, **shape), dims=dims)
-    return opened(sketch.document(), folder)
+    return open_made(sketch, folder)
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def _run(
         rows.append(row(name, read, written, int(us * 1000), passes, number=at))
     folder.mkdir(exist_ok=True)
     export = read_export(export_text(rows), "c.csv")
-    return counters_document(opened(sketch.document(), folder), [Exported(export)])
+    return counters_document(open_made(sketch, folder), [Exported(export)])
 
 
 def test_what_a_fusion_saved(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_replayed_kernels_and_other_times_are_said(tmp_path: Path) -> None:
     ]
     sketch = Sketch().step().op("x", kernel("gelu", 30, grid=[4, 1, 1], block=[128, 1, 1]))
     slow = read_export(export_text([row("gelu", 1, 2, 90_000, 1)]), "c.csv")
-    document = counters_document(opened(sketch.document(), tmp_path), [Exported(slow)])
+    document = counters_document(open_made(sketch, tmp_path), [Exported(slow)])
     assert document.notes == [
         "gelu took 3.00x its time in the trace under Nsight Compute: clocks or caches differ"
     ]
@@ -172,7 +173,7 @@ def test_a_rate_above_its_roof_is_explained(tmp_path: Path) -> None:
 
 def test_of_two_runs_the_one_with_fewer_passes_decides_about_caches(tmp_path: Path) -> None:
     sketch = Sketch().step().op("x", kernel("k", 30, grid=[4, 1, 1], block=[128, 1, 1]))
-    trace = opened(sketch.document(), tmp_path)
+    trace = open_made(sketch, tmp_path)
     metrics = {**METRICS, "l1tex__t_bytes.sum": "byte"}
     often = Exported(read_export(export_text([row("k", 900, 2, 30, 4, 77)], metrics), "a.csv"))
     once = Exported(read_export(export_text([row("k", 100, 2, 30, 1)]), "b.csv"))
@@ -182,7 +183,7 @@ def test_of_two_runs_the_one_with_fewer_passes_decides_about_caches(tmp_path: Pa
 
 
 def test_launches_that_are_not_in_the_trace_keep_their_counters(tmp_path: Path) -> None:
-    trace = opened(Sketch().step().op("x", kernel("k", 30)).document(), tmp_path)
+    trace = open_made(Sketch().step().op("x", kernel("k", 30)), tmp_path)
     export = read_export(export_text([row("other", 100, 2, 30, 1)]), "a.csv")
     document = counters_document(trace, [Exported(export)])
     (found,) = document.kernels

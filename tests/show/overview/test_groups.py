@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import foretrace as ft
 from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
 from corpus.places import RECORDED
 from foretrace.model.order import Case
@@ -17,7 +15,7 @@ from foretrace.schema.kernel import KernelId
 from foretrace.show.overview.groups import CaseTime, GroupWork, group_rows, limited_by
 from foretrace.show.overview.modules import module_rows
 from foretrace.show.overview.page import folded
-from opened_traces import opened
+from opened_traces import open_made, opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 _MODEL = "4x512x4x768x12x3072x32000_bf16"
@@ -69,9 +67,7 @@ def test_a_single_small_group_keeps_its_row() -> None:
 
 
 def test_two_steps_with_the_same_work_count_it_once_each(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, 100)).document()))
-    trace = ft.open(path, cache=False)
+    trace = open_made(Sketch().step().op("aten::mul", kernel(MUL, 100)).document(), tmp_path)
     (row,) = group_rows(trace, trace.spans.steps * 2)  # a step that was recorded twice
     assert (row.time_ns, row.share, row.count) == (100_000, 1.0, 1)
 
@@ -153,9 +149,7 @@ LIMITS = [
 
 
 def test_what_limits_a_group_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, 100)).document()))
-    trace = ft.open(path, cache=False)
+    trace = open_made(Sketch().step().op("aten::mul", kernel(MUL, 100)).document(), tmp_path)
     said = [limited_by(GroupWork(trace, "pointwise", np.array([0]), cases)) for cases, _ in LIMITS]
     assert said == [text for _, text in LIMITS]
 
@@ -170,8 +164,6 @@ def test_what_limits_a_group_in_words(tmp_path: Path) -> None:
 def test_copies_from_the_host_by_rate_and_memory(
     copies: list[tuple[str, int, int]], text: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "trace.json"
     made = [memcpy(f"Memcpy HtoD ({kind} -> Device)", us, size) for kind, us, size in copies]
-    path.write_text(json.dumps(Sketch().step().op("aten::copy_", *made).document()))
-    (row,) = group_rows(ft.open(path, cache=False))
+    (row,) = group_rows(open_made(Sketch().step().op("aten::copy_", *made).document(), tmp_path))
     assert (row.name, row.limited_by) == ("copy HtoD", text)

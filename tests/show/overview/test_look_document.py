@@ -91,9 +91,7 @@ def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
 
 def test_a_recording_without_steps_that_the_profiler_made_host_bound(tmp_path: Path) -> None:
     sketch = Sketch().op("aten::mul", kernel(MUL, 20)).pause(100).op("aten::mul", kernel(MUL, 20))
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(sketch.document()))
-    trace = ft.open(path, cache=False)
+    trace = open_made(sketch, tmp_path)
     step = measured(trace)
     assert step is not None
     assert (step.bound, step.spans) == ("host", [])

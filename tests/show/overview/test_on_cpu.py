@@ -15,6 +15,7 @@ from foretrace.show.overview.on_cpu import cpu_groups, cpu_tree
 from foretrace.show.render import set_page
 from foretrace.show.render.look_page import first_screen, region_page, sections
 from foretrace.show.render.terminal import drawn
+from opened_traces import open_made
 
 FUSED = "graph_0_cpp_fused__unsafe_view_gelu_mul_0"
 LINEAR = [
@@ -37,13 +38,11 @@ def opened(tmp_path: Path, *calls: list[tuple[str, float, float]], **more: Any) 
         begin = 1000 * number
         events.append(("user_annotation", "forward", begin, 100 + number))
         events += [("cpu_op", name, begin + ts, dur) for name, ts, dur in ops]
-    path = tmp_path / "cpu.json"
     rows = [
         {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1}
         for cat, name, ts, dur in events
     ]
-    path.write_text(json.dumps({"traceEvents": rows, **more}))
-    return ft.open(path, cache=False)
+    return open_made({"traceEvents": rows, **more}, tmp_path, "cpu")
 
 
 def test_the_tree_adds_up_and_marks_what_each_op_does(tmp_path: Path) -> None:
@@ -142,9 +141,7 @@ def test_a_recording_without_steps_is_no_call(tmp_path: Path) -> None:
     """binary_cross_entropy computes, though it calls a mean: "wrappers and allocations 44%"."""
     built = TraceBuilder(header={"deviceProperties": []})
     built.op("aten::binary_cross_entropy", 0, 50_000).op("aten::mean", 40_000, 5_000)
-    path = tmp_path / "bce.json"
-    path.write_bytes(built.bytes())
-    overview = summarize(ft.open(path, cache=False))
+    overview = summarize(open_made(built, tmp_path, "bce"))
     text = drawn([*first_screen(overview), *sections(overview, ["ops"], 20)])
     assert "CPU, whole recording" in text
     assert "Op tree of the whole recording\n" in text
@@ -160,7 +157,6 @@ def test_a_trace_that_hints_at_a_gpu_is_no_cpu_trace(tmp_path: Path) -> None:
 
 def test_an_op_that_casts_its_input_computes_and_a_number_is_no_op(tmp_path: Path) -> None:
     """`x * 0.5` makes a tensor of the number and changes its type; `x * y` may cast a tensor."""
-    path = tmp_path / "cast.json"
     scalar, tensor = [[], [], []], [[64], [64], []]
     rows = [("aten::mul", 0, scalar), ("aten::mul", 100, tensor)]
     events = [
@@ -171,8 +167,7 @@ def test_an_op_that_casts_its_input_computes_and_a_number_is_no_op(tmp_path: Pat
         for _, begin, dims in rows
         for at, name in enumerate(("aten::mul", "aten::to", "aten::_to_copy", "aten::copy_"))
     ]  # fmt: skip
-    path.write_text(json.dumps({"traceEvents": events}))
-    tree = cpu_tree(ft.open(path, cache=False))
+    tree = cpu_tree(open_made({"traceEvents": events}, tmp_path, "cast"))
     computing = [(row.name, row.count) for row in tree if row.does == "computes"]
     assert computing == [("aten::mul", 1), ("aten::mul", 1), ("aten::copy_", 1)]
 
@@ -213,9 +208,7 @@ def test_the_time_of_the_data_loader_has_a_row(tmp_path: Path) -> None:
             ("cpu_op", "aten::mm", 50, 40),
         )
     ]
-    path = tmp_path / "loader.json"
-    path.write_text(json.dumps({"traceEvents": rows}))
-    trace = ft.open(path, cache=False)
+    trace = open_made({"traceEvents": rows}, tmp_path, "loader")
     groups = {row.name: row.time_ns for row in cpu_groups(cpu_tree(trace))}
     assert groups["in the DataLoader"] == 30_000
     assert "2 of 3 ops compute" in drawn(first_screen(summarize(trace)))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.read import recordings
 from foretrace.show.overview import sequences as module
@@ -16,14 +15,12 @@ from foretrace.show.overview.page import LaunchSequence
 from foretrace.show.overview.sequences import sequences
 from model.test_serving import _trace
 from model.test_utilization import H200
-from opened_traces import opened
+from opened_traces import open_made, opened
 from statements.places import OWN
 
 
 def of(builder: TraceBuilder, folder: Path) -> list[LaunchSequence]:
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return sequences(ft.open(path, cache=False))
+    return sequences(open_made(builder, folder))
 
 
 def calls(durations: list[int], names: str = "a") -> TraceBuilder:
@@ -154,6 +151,5 @@ def test_a_floor_without_attention_does_not_speak_for_the_cache(tmp_path: Path) 
     builder = TraceBuilder(header=H200).region("decode bs=32", 0, 400_000)
     builder.op("aten::mm", 1_000, 5_000, **sizes).launch(2_000, 500)
     builder.kernel("nvjet_sm90_tst_64x32_64x16_1x4_h_bz_TNT", 9_000, 20_000)
-    (tmp_path / "trace.json").write_bytes(builder.bytes())
-    (row,) = serving_rows(ft.open(tmp_path / "trace.json", cache=False))
+    (row,) = serving_rows(open_made(builder, tmp_path))
     assert row.floor_by == "weights"

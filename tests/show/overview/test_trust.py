@@ -15,6 +15,7 @@ from foretrace.show.overview.trust import CAUSES, MILD
 from foretrace.show.render.look_page import first_screen, sections
 from foretrace.show.render.terminal import drawn
 from foretrace.show.share.publish import redact
+from opened_traces import open_made
 
 KINETO = "WARNING:2026-05-26 10:00:00 7:7 Config.cpp:321] "
 PAGE = Path(__file__).parents[3] / "docs" / "look.md"
@@ -70,9 +71,7 @@ def waits(length: int) -> TraceBuilder:
 
 
 def look(made: TraceBuilder | Doc, folder: Path) -> Any:
-    path = folder / "trace.json"
-    path.write_bytes(made.bytes())
-    return summarize(ft.open(path, cache=False))
+    return summarize(open_made(made, folder))
 
 
 SAID = {
@@ -194,8 +193,7 @@ def test_the_most_harmful_first_and_the_rest_by_name(tmp_path: Path) -> None:
 
 
 def test_a_copy_says_that_cupti_stayed(tmp_path: Path) -> None:
-    (tmp_path / "trace.json").write_bytes(SAID["CUPTI that stays"][0].bytes())
-    copy = redact(ft.open(tmp_path / "trace.json", cache=False), tmp_path)
+    copy = redact(open_made(SAID["CUPTI that stays"][0], tmp_path), tmp_path)
     assert [each.cause for each in ft.look(str(copy)).trust] == ["cupti_attached"]
 
 

@@ -23,7 +23,7 @@ from foretrace.show.render.export import (
     json_parts,
     speedscope,
 )
-from opened_traces import opened
+from opened_traces import open_made, opened
 
 ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
 
@@ -69,8 +69,7 @@ def test_collapsed_lines(tmp_path: Path) -> None:
     built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 9_000)
     built.op("aten::mm", 1_000, 2_000).launch(1_100, 10).kernel("a;b", 20_000, 70)
     built.launch(10_000, 10).kernel("c", 30_000, 5)
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    trace = ft.open(tmp_path / "t.json", cache=False)
+    trace = open_made(built, tmp_path)
     assert exported(trace, "collapsed").splitlines() == [
         "Net_0;aten::mm;a:b 70",
         "outside modules;no op recorded;c 5",

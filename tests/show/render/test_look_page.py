@@ -23,7 +23,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen, sections
 from foretrace.show.render.terminal import drawn, marked
-from opened_traces import overview
+from opened_traces import open_made, overview
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -68,9 +68,7 @@ def hostile(name: str, folder: Path) -> Overview:
             {"id": 0, "name": name, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
         ]
     }
-    path = folder / "trace.json"
-    path.write_bytes(builder.bytes())
-    return summarize(ft.open(path, cache=False))
+    return summarize(open_made(builder, folder))
 
 
 @pytest.mark.parametrize("name", sorted(recordings.traces()))
@@ -179,24 +177,27 @@ def test_findings_come_by_what_they_could_save() -> None:
 
 
 def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_bytes(
-        TraceBuilder()
-        .op("aten::mm", 0, 5_000)
-        .launch(1_000, 500)
-        .kernel("sgemm", 5_000, 100)
-        .bytes()
+    text = " ".join(
+        look_text(
+            summarize(
+                open_made(
+                    TraceBuilder()
+                    .op("aten::mm", 0, 5_000)
+                    .launch(1_000, 500)
+                    .kernel("sgemm", 5_000, 100),
+                    tmp_path,
+                )
+            ),
+            20,
+        ).split()
     )
-    text = " ".join(look_text(summarize(ft.open(path, cache=False)), 20).split())
     skipped = re.search(r"Skipped: ([^(]*) \(needs shapes: record with record_shapes=True\)", text)
     assert skipped is not None
     assert {"bias_separate", "fusable_pointwise", "gemm_choice"} <= set(skipped[1].split(", "))
 
 
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).bytes())
-    found = summarize(ft.open(path, cache=False))
+    found = summarize(open_made(TraceBuilder().op("aten::mm", 0, 5_000), tmp_path))
     text = " ".join(drawn(first_screen(found)).split())
     assert "the trace has no GPU events; 1 host op, most self time in aten::mm (100.0%)" in text
     assert found.look.verdict.bound == "unknown"
@@ -204,12 +205,10 @@ def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
 
 def test_a_rate_of_tokens_leaves_out_what_is_not_recorded(tmp_path: Path) -> None:
     """A decode of 20 ms waits 480 ms more for what the trace does not have."""
-    path = tmp_path / "trace.json"
     made = TraceBuilder().region("step[DECODE bs=32]", 0, 500_000_000)
     made = made.op("aten::copy_", 0, 480_000_000).call("hipMemcpy", 0, 480_000_000)
     made = made.op("aten::mm", 482_000_000, 9_000_000).launch(482_995_000, 1_000)
-    path.write_bytes(made.kernel("k", 483_000_000, 17_000_000).bytes())
-    found = summarize(ft.open(path, cache=False))
+    found = summarize(open_made(made.kernel("k", 483_000_000, 17_000_000), tmp_path))
     [row] = found.look.serving
     assert (row.time_ns, row.unrecorded_ns) == (20_002_000, 480_000_000)  # a launch takes 5 us
     text = " ".join(drawn(first_screen(found)).split())

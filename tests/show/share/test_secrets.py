@@ -18,6 +18,7 @@ from foretrace.show.overview import look
 from foretrace.show.share.pseudonyms import Pseudonyms
 from foretrace.show.share.publish import KEEP, redact, share, shared_name
 from foretrace.show.share.stores import Folder
+from opened_traces import open_made
 from show.share import secrets
 from show.share.test_redact import everything_in
 from sweep import looped
@@ -46,9 +47,7 @@ def leaks(text: str, forms: tuple[secrets.Form, ...]) -> list[str]:
 
 def copied(doc: build.Doc, folder: Path, keep: frozenset[str] = frozenset()) -> str:
     """The copy of a trace as text, after checking that its numbers are those of the trace."""
-    path = folder / "trace.json"
-    path.write_bytes(doc.bytes())
-    trace = foretrace.open(path, cache=False)
+    trace = open_made(doc, folder)
     copy = redact(trace, folder, keep)
     assert look(foretrace.open(copy, cache=False)).totals == look(trace).totals
     return gzip.decompress(copy.read_bytes()).decode()

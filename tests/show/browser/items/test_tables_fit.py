@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import foretrace
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from foretrace.show.html.report import marked_guesses
-from opened_traces import opened, overview
+from opened_traces import open_made, opened, overview
 from show.browser.looks import Look, Page
 
 pytestmark = pytest.mark.browser
@@ -53,8 +51,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at in range(OPS)
     ]
     folder = tmp_path_factory.mktemp("many")
-    (folder / "many.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    trace = foretrace.open(folder / "many.json", cache=False)
+    trace = open_made({"schemaVersion": 1, "traceEvents": events}, folder, "many")
     return write_report(folder / "many.html", [trace])
 
 
