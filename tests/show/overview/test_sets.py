@@ -56,10 +56,15 @@ def rank(number: int, host_us: int = 100, busy_us: int = 20, world: int = 2) -> 
     return made.bytes()
 
 
-@pytest.fixture
-def week(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No test may change it."""
+    return made_week(tmp_path_factory.mktemp("made"))
+
+
+def made_week(place: Path) -> Path:
     """Two ranks, a copy that was cut short, what is no trace, and a zip."""
-    folder = tmp_path / "week"
+    folder = place / "week"
     (folder / "deep").mkdir(parents=True)
     (folder / "rank0.json").write_bytes(rank(0))
     (folder / "rank1.json").write_bytes(rank(1, 150, 30))
@@ -67,7 +72,7 @@ def week(tmp_path: Path) -> Path:
     (folder / "deep" / "cut.json").write_bytes(cut(whole, len(whole) // 2))
     (folder / "server_args.json").write_text('{"model": "x"}')
     (folder / "empty.json").write_text("")
-    (folder / "gone.json").symlink_to(tmp_path / "nowhere")
+    (folder / "gone.json").symlink_to(place / "nowhere")
     (folder / "readme.txt").write_text("no trace")
     with zipfile.ZipFile(folder / "more.zip", "w") as archive:
         archive.writestr("a/rank0.json", rank(0))
@@ -83,6 +88,20 @@ def unwrapped(text: str) -> str:
 
 def look(path: Path | str, *flags: str) -> Ran:
     return run("look", os.fspath(path), "--no-cache", "--all", *flags)
+
+
+@pytest.fixture(scope="module")
+def page(week: Path) -> str:
+    """All that `look` prints of the week."""
+    ran = look(week)
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out
+
+
+@pytest.fixture(scope="module")
+def answer(week: Path) -> dict[str, Any]:
+    """The JSON document of the week."""
+    return look(week, "--json").doc
 
 
 def test_the_first_screen_has_a_row_for_each(week: Path) -> None:
@@ -111,22 +130,19 @@ def test_a_region_is_of_one_trace(week: Path) -> None:
     assert (ran.code, "choose one for --region" in ran.err) == (2, True)
 
 
-def test_a_row_for_each_in_order_of_path(week: Path) -> None:
-    ran = look(week)
-    assert (ran.code, ran.err) == (0, "")
-    lines = ran.out.split("\n")
+def test_a_row_for_each_in_order_of_path(week: Path, page: str) -> None:
+    lines = page.split("\n")
     assert max(map(len, lines)) <= 100
     rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
     assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
-    assert "3 traces · 4 not read" in ran.out
-    assert "! trace_truncated" in ran.out
-    assert f"Foronetrace:foretracelook{week}/deep/cut.json" in unwrapped(ran.out)
+    assert "3 traces · 4 not read" in page
+    assert "! trace_truncated" in page
+    assert f"Foronetrace:foretracelook{week}/deep/cut.json" in unwrapped(page)
 
 
-def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
-    document = json.loads(look(week, "--json").out)
-    codes = {Path(each["path"]).name: each["code"] for each in document["left_out"]}
+def test_what_is_left_out_is_said_with_its_reason(page: str, answer: dict[str, Any]) -> None:
+    codes = {Path(each["path"]).name: each["code"] for each in answer["left_out"]}
     assert codes == {
         "empty.json": "E_EMPTY",
         "gone.json": "E_UNREADABLE",
@@ -134,24 +150,22 @@ def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
         "server_args.json": "E_NO_EVENTS",
     }
     assert all(
-        list(each) == ["path", "code", "text"] and each["text"] for each in document["left_out"]
+        list(each) == ["path", "code", "text"] and each["text"] for each in answer["left_out"]
     )
-    page = look(week).out
     assert all(name in page and f"[{code}]" in page for name, code in codes.items())
     assert "other_files (1)" in page
 
 
-def test_json_holds_the_document_of_each(week: Path) -> None:
-    document = json.loads(look(week, "--json").out)
-    assert list(document) == ["schema", "traces", "notes", "left_out", "job"]
-    assert [Path(path).name for path in document["job"]] == ["rank0.json", "rank1.json"]
-    assert document["schema"] == 3
-    for each in document["traces"]:
-        assert each == json.loads(look(each["trace"]["path"], "--json").out)
-    assert [note["code"] for note in document["notes"]] == ["other_files"]
+def test_json_holds_the_document_of_each(answer: dict[str, Any]) -> None:
+    assert list(answer) == ["schema", "traces", "notes", "left_out", "job"]
+    assert [Path(path).name for path in answer["job"]] == ["rank0.json", "rank1.json"]
+    assert answer["schema"] == 3
+    for each in answer["traces"]:
+        assert each == look(each["trace"]["path"], "--json").doc
+    assert [note["code"] for note in answer["notes"]] == ["other_files"]
 
 
-def test_a_zip_is_a_set_too(week: Path) -> None:
+def test_a_zip_is_a_set_whose_largest_difference_comes_first(week: Path) -> None:
     ran = look(week / "more.zip")
     assert ran.code == 0
     assert "\n  a/rank0.json " in ran.out
@@ -160,6 +174,18 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
         "by its name notes.txt was never to be a trace, as in a folder"
     )
     assert f"Foronetrace:foretracelook{week}/more.zip::a/rank0.json" in unwrapped(ran.out)
+    document = msgspec.json.decode(look(week / "more.zip", "--json").out, type=LookSet)
+    first = spreads(document)[0]
+    assert (first.what, first.least_rank, first.most_rank) == (
+        "in collectives per step (mean)",
+        1,
+        0,
+    )
+    assert (first.least, first.most) == (40_000, 50_000)
+    page = " ".join(ran.out.split())
+    assert "Ranks, by largest difference" in page
+    assert "keeps the others waiting" in page
+    assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 
 
 def test_notes_of_the_set(tmp_path: Path) -> None:
@@ -173,21 +199,6 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
     page = look(tmp_path).out
     assert "! rank_duplicate (1): several traces have the same rank: rank 0" in page
     assert "Ranks, by largest difference" not in page, "two traces of one rank are two runs"
-
-
-def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
-    document = msgspec.json.decode(look(week / "more.zip", "--json").out, type=LookSet)
-    found = spreads(document)
-    assert (found[0].what, found[0].least_rank, found[0].most_rank) == (
-        "in collectives per step (mean)",
-        1,
-        0,
-    )
-    assert (found[0].least, found[0].most) == (40_000, 50_000)
-    page = " ".join(look(week / "more.zip").out.split())
-    assert "Ranks, by largest difference" in page
-    assert "keeps the others waiting" in page
-    assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 
 
 def test_a_world_of_any_size_costs_nothing(tmp_path: Path) -> None:
@@ -216,7 +227,8 @@ def test_strict(week: Path, tmp_path: Path) -> None:
     assert look(clean, "--strict").code == 1
 
 
-def test_one_trace_is_shown_as_itself(week: Path) -> None:
+def test_one_trace_is_shown_as_itself(tmp_path: Path) -> None:
+    week = made_week(tmp_path)
     (week / "rank1.json").unlink()
     (week / "deep" / "cut.json").unlink()
     document = json.loads(look(week, "--json").out)
@@ -283,7 +295,10 @@ def test_a_hostile_file_name_is_only_a_name(names: list[str], tmp_path: Path) ->
     assert len(json.loads(look(tmp_path, "--json").out)["traces"]) == 2 + len(names)
 
 
-def test_processes_of_their_own_say_the_same(week: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_their_own_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    week = made_week(tmp_path)
     # refused when it is opened, not by its first bytes
     (week / "late.json").write_bytes(gn(1000).bytes())
     here = look(week, "--json", "--limit", "bytes=300k")
@@ -312,7 +327,7 @@ def test_a_second_look_comes_from_the_cache(
     assert run("look", str(folder), "--json") == first
 
 
-def test_stopped_by_ctrl_c(week: Path) -> None:
+def test_stopped_by_ctrl_c(week: Path, tmp_path: Path) -> None:
     """In one line, and no process stays behind. Workers are made to start, and the first one sends
     the signal.
     """
@@ -329,7 +344,7 @@ if __name__ == "__main__":
     notices.show_with(tell)
     sys.exit(main(["look", {str(week)!r}, "--no-cache"]))
 """
-    script = week.parent / "stopped.py"
+    script = tmp_path / "stopped.py"
     script.write_text(code)
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, start_new_session=True
