@@ -47,6 +47,8 @@ _SMI_FIELDS = {
     "pstate": "pstate",
 }
 # Variables that change kernels, compilation or the recording; no other variable is stored.
+# what this process may use: a container or a batch system gives it a part of the machine
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _VARIABLES = regex(
     r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|"
     r"TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|TORCH_LOGS|TRITON_INTERPRET|"
@@ -62,7 +64,7 @@ def environment() -> dict[str, Any]:
         "machine": {
             "os": platform.system(),
             "arch": platform.machine(),
-            "cpus": os.cpu_count(),
+            "cpus": CORES,
             "python": platform.python_version(),
         },
         "torch": {

@@ -24,7 +24,6 @@ from foretrace.record.tries.rounds import Edit
 synchronize = torch.cuda.synchronize
 TORCH = os.path.dirname(torch.__file__) + os.sep
 SAMPLED = 256  # values of an output that are compared
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 GPU = ("cuda",)
 
 

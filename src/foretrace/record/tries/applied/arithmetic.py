@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from foretrace.record.profiling.run_record import CORES
 from foretrace.record.tries.rounds import Edit
-from foretrace.record.tries.session import CORES, GPU, ForwardSwitch, Session, Switch
+from foretrace.record.tries.session import GPU, ForwardSwitch, Session, Switch
 
 CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from foretrace.record.profiling.run_record import CORES
 from foretrace.record.tries.rounds import Edit
-from foretrace.record.tries.session import CORES, GPU, Session, Switch
+from foretrace.record.tries.session import GPU, Session, Switch
 
 _item = torch.Tensor.item
 
