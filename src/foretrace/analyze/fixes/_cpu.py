@@ -56,6 +56,14 @@ class CpuStep(Step):
         """The recorded time of these ops."""
         return float(self.trace.host.length[events].sum()) if events else 0.0
 
+    def together(self, events: list[int], most: int) -> Stretches:
+        """The time of these events, in order, and of Python between two that are this close."""
+        host, after = self.trace.host, np.array(events[1:], np.int64)
+        ended = np.maximum.accumulate(host.end[events[:-1]]) if len(after) else after
+        close = host.start[after] - ended < most
+        pauses = zip(ended[close].tolist(), host.start[after[close]].tolist(), strict=True)
+        return (*self.stretches(events), *pauses)
+
     def proposal(
         self,
         order: str,

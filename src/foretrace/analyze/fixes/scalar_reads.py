@@ -3,19 +3,31 @@
 What it looks for: `.item()`, `float(tensor)`, `if tensor:`, `print(tensor)` and `.tolist()` of
 values on the GPU: a copy of a few bytes to the host, and a wait for all work before it.
 
-What must hold: the call waited. Reads that another op makes, those of a GradScaler (after its check
-for infinity) and those of autograd's anomaly mode have causes of their own and do not count.
+On a CPU nothing waits, but a loop that reads elements one by one costs microseconds for each.
 
-What changes: the reads go with their waits. In one of N steps they remain.
+What must hold: the call waited. Reads that another op makes, those of a GradScaler (after its check
+for infinity) and those of autograd's anomaly mode have causes of their own and do not count. On a
+CPU at least 64 reads follow each other, with nothing between two of them but views, ops on one
+element, or short ops of which the last is a reduction. Text of tensors is `printed_tensors`'s.
+
+What changes: the reads go with their waits. In one of N steps they remain. On a CPU the loop goes,
+and part of it remains as Python code over a list.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 import numpy as np
 
-from foretrace.analyze.fixes._host import copies, waited
+from foretrace.analyze.fixes._cpu import CpuStep, elements
+from foretrace.analyze.fixes._host import copies, tops, waited
 from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes.printed_tensors import printed
+from foretrace.analyze.fixes.reduce_on_gpu import OPS as REDUCTIONS
 from foretrace.base.units import plural
+from foretrace.names.families import role_of_op
 
 READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 COPIES = ("aten::to", "aten::_to_copy", "aten::copy_")
@@ -23,8 +35,68 @@ SMALL = 4096  # bytes of a copy that a program reads as numbers
 SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 INSIDE = ("aten::", "autograd::engine::evaluate_function")
 
+LISTED = "aten::resolve_neg"  # the last op of .tolist()
+MANY = 64  # reads of a loop on a CPU; fewer take microseconds
+TINY_NS, NEAR_NS = 100_000, 200_000  # an op of such a loop, and Python between two reads
+ON_CPU = (0.8, 0.95, 0.5)  # of the loop's time goes
+Round = tuple[int, list[int]]  # a read, and the ops before it that compute
 
-@fix("Read numbers of the GPU every N steps only", "gpu")
+
+def _on_cpu(step: CpuStep) -> Proposals:
+    for rounds in _loops(step):
+        reduced = Counter(step.bare(ops[-1]) for _, ops in rounds if _reduces(step, ops))
+        order = "use tensor ops instead of this loop, and read their result once"
+        calls = ".tolist()" if step.name(rounds[-1][0]) == LISTED else ".item(), float(), if"
+        why = f"{plural(len(rounds), 'read')} of numbers per step, one by one ({calls})"
+        if 2 * sum(reduced.values()) >= len(rounds):
+            names = ", ".join(name for name, _ in reduced.most_common(2))
+            order = "compute and read these numbers every N steps"
+            why = f"{plural(len(rounds), 'number')} per step computed and read alone ({names})"
+        events = [op for read, ops in rounds for op in (*ops, read)]
+        stretches = step.together(events, NEAR_NS)
+        yield step.proposal(order, why, events, ON_CPU, stretches=stretches)
+
+
+def _loops(step: CpuStep) -> Iterator[list[Round]]:
+    """Reads with nothing between two of them but views, ops on one element, or what one number
+    takes that a reduction makes.
+    """
+    loop: list[Round] = []
+    for read, ops in _rounds(step):
+        small = all(step.trace.host.length[op] < TINY_NS for op in ops)
+        goes_on = small and (_reduces(step, ops) or all(_is_alone(step, op) for op in ops))
+        if not goes_on and len(loop) >= MANY:
+            yield loop
+        loop = [*loop, (read, ops)] if goes_on else [(read, [])]
+    if len(loop) >= MANY:
+        yield loop
+
+
+def _rounds(step: CpuStep) -> Iterator[Round]:
+    """Each read of a number that does not become text, with the computing ops before it."""
+    text = {*printed(step)}
+    computing, ops = {*step.callers(step.computing).tolist()}, list[int]()
+    for op in tops(step).tolist():
+        if step.name(op) in (*READS, LISTED) and op not in text:
+            yield op, ops
+            ops = []
+        elif op in computing or op in text:
+            ops = [*ops, op]
+
+
+def _is_alone(step: CpuStep, op: int) -> bool:
+    """Whether an op takes tensors of one element."""
+    call = step.call(op)
+    return call is not None and elements(call) <= 1
+
+
+def _reduces(step: CpuStep, ops: list[int]) -> bool:
+    """Whether the last of these ops makes one number of many, and those before it are pointwise."""
+    before = all(role_of_op(step.name(op)) == "pointwise" for op in ops[:-1])
+    return bool(ops) and step.name(ops[-1]) in REDUCTIONS and before
+
+
+@fix("Read numbers of the GPU every N steps only", "gpu", on_cpu=_on_cpu)
 def _find(step: Step) -> Proposals:
     reads = _reads(step)
     if not len(reads):
