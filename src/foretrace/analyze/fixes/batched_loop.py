@@ -25,8 +25,9 @@ from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import both
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._host import tops
+from foretrace.analyze.fixes._host import LONG_NS, tops
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes.cpu_samples import _find as cpu_samples
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural, whole
 from foretrace.model.costs.limits import peak_flops
@@ -49,6 +50,10 @@ CELLS = {
     "aten::rnn_relu_cell": "nn.RNN",
 }
 CELLS_ON_CPU, ON_CPU = 8, (0.35, 0.7, 0.1)  # calls, and the share of their time that goes
+SHORT_NS = 50_000  # an op of a loop over slices on a CPU, at most, that gains by a batch
+FEW_ROUNDS = 4.0  # of the loop, that one batch takes
+BATCH = "run all slices in one call, along a batch dimension"
+NEEDS = "holds where no iteration needs the result of another"
 CELL_LEFT = (0.18, 0.12, 0.3)  # as expected, at best, at worst (0.19 on an H200's host)
 WRITTEN_LEFT = (0.12, 0.08, 0.2)  # 0.11 on an H200's host
 MATMULS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear"})
@@ -127,7 +132,8 @@ def _loop(step: Step, ops: Ints, length: int, start: int, size: int) -> Loop | N
     if not advances or not (joins or _writes(step, mine)):
         return None
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
-    return Loop(mine, parts, joins, is_last) if len(step.below(mine[0])) else None
+    works = step.on_cpu or len(step.below(mine[0]))
+    return Loop(mine, parts, joins, is_last) if works else None
 
 
 def _has_parts(step: Step, op: int, count: int) -> bool:
@@ -164,6 +170,18 @@ def _on_cpu(step: CpuStep) -> Proposals:
             why = f"{plural(len(found), 'call')} of {step.bare(found[0])} in a Python loop"
             order = f"run the whole sequence at once ({module})"
             yield step.proposal(order, why, found, ON_CPU)
+    found = loops(step)
+    ops = [op for loop in found for op in (*loop.before, *loop.ops.reshape(-1), *loop.after)]
+    if ops and step.took_ns(ops) < SHORT_NS * len(ops) and not list(cpu_samples.find(step)):
+        left = min(FEW_ROUNDS / len(found[0].ops), 0.5)
+        stretches, shares = step.together(ops, LONG_NS), (1 - left, 1 - left / FEW_ROUNDS, 0.5)
+        yield step.proposal(BATCH, _why(found), ops, shares, NEEDS, stretches)
+
+
+def _why(found: list[Loop]) -> str:
+    length, times = found[0].ops.shape[1], sum(len(each.ops) for each in found)
+    ops = f"the same {length} ops run" if length > 1 else "the same op runs"
+    return f"{ops} {times} times per step, on one slice each"
 
 
 @fix("Run a loop over slices as one batch", "gpu shapes", on_cpu=_on_cpu)
@@ -173,16 +191,13 @@ def _find(step: Step) -> Proposals:
         return
     names = Counter(step.name(op) for op in found[0].ops[0].tolist())
     cell = next((CELLS[name] for name in sorted(names) if name in CELLS), "") or _written(names)
-    order = "run all slices in one call, along a batch dimension"
+    order = BATCH
     if cell:
         order = f"replace the loop of cells by one {cell}"
     elif ATTENTION in names:
         order = "call scaled_dot_product_attention once for all slices"
     expected, best, worst = ((_cells if cell else _batch)(step, found, at) for at in range(3))
-    length, times = found[0].ops.shape[1], sum(len(each.ops) for each in found)
-    ops = f"the same {length} ops run" if length > 1 else "the same op runs"
-    why = f"{ops} {times} times per step, on one slice each"
-    risk = "" if cell else "holds where no iteration needs the result of another"
+    why, risk = _why(found), "" if cell else NEEDS
     events = tuple(found[0].ops[:, 0][:50].tolist())
     yield Proposal(order, why, expected, best, worst, risk=risk, events=events)
 
