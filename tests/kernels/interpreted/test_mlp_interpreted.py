@@ -115,12 +115,13 @@ def test_shapes_of_x(plan: Plan, shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 64), (300, 61)])
+@pytest.mark.parametrize("shape", [(3, 5, 64), (6, 61)])
 def test_the_result_may_be_changed_in_place(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of another shape, and padded ones, are views inside."""
-    monkeypatch.setattr(mlp_module, "LEAST_TRAINED", 1)
+    for least in ("LEAST_TRAINED", "LEAST_PADDED"):
+        monkeypatch.setattr(mlp_module, least, 1)
     mlp_module.forget()
     tensors = [tensor.requires_grad_() for tensor in _inputs(*shape, h=32)]
     y = gated_mlp(*tensors)
