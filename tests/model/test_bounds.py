@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
+from analyze.rules.sketch import MUL, Sketch, kernel
 from corpus.builder import TraceBuilder
 from foretrace.model import bounds
 from foretrace.model.spans import Span
@@ -105,3 +106,14 @@ def test_the_run_record_of_a_capture_times_its_steps(tmp_path: Path) -> None:
     assert (time.wall_ns, time.busy_ns, time.profiled) == (25_000, 20_000, False)
     assert bounds.idle_limit_ns(trace) == 5_000
     assert not ft.look(trace).host_times_profiled
+
+
+def test_of_as_many_the_step_of_median_idle_time_decides(tmp_path: Path) -> None:
+    """One step waits 900 us for the host, the other 700 us in the queue, as the rules say too."""
+    sketch = Sketch().step().op("aten::mul", kernel(MUL, 20)).pause(900)
+    sketch.op("aten::mul", kernel(MUL, 20)).sync().step().op("aten::mul", kernel(MUL, 20))
+    sketch.gpu_free += 700
+    sketch.op("aten::mul", kernel(MUL, 20)).sync()
+    trace = open_made(sketch, tmp_path)
+    assert [bounds.of_span(trace, span) for span in trace.spans.steps] == ["host", "unknown"]
+    assert bounds.of_spans(trace, trace.spans.steps) == "unknown"

@@ -137,9 +137,14 @@ def of_time(trace: Analysis, time: Spent, work: Ints) -> str:
 
 
 def of_spans(trace: Analysis, spans: list[Span]) -> str:
-    """The bound that most of the calls have."""
-    votes = Counter(of_span(trace, span) for span in spans)
-    return min(votes, key=lambda bound: (-votes[bound], bound)) if votes else "unknown"
+    """The bound that most of the calls have; of two that as many have, that of the call with the
+    median idle time, which the rules speak of.
+    """
+    found = [(of_span(trace, span), spent(trace, span)) for span in spans]
+    votes = Counter(bound for bound, _ in found)
+    most = max(votes.values(), default=0)
+    tied = [(time.idle_ns if time else 0, bound) for bound, time in found if votes[bound] == most]
+    return sorted(tied)[(len(tied) - 1) // 2][1] if tied else "unknown"
 
 
 def of_work(trace: Analysis, rows: Ints) -> str:

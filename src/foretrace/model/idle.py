@@ -117,7 +117,12 @@ class Spent(Struct, frozen=True):
     @property
     def recorded_ns(self) -> int:
         """The time in the recording, whatever a run record says."""
-        return self.busy_ns + sum(self.idle_by_cause.values())
+        return self.busy_ns + self.idle_ns
+
+    @property
+    def idle_ns(self) -> int:
+        """The idle time in the recording."""
+        return sum(self.idle_by_cause.values())
 
     @property
     def idle_share(self) -> float:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 import foretrace as ft
 from analyze.rules.sketch import GEMM, MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
+from foretrace.analyze.fixes import _typical
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
 from foretrace.schema.documents.look import FixEntry, StepTime
@@ -25,7 +26,7 @@ from foretrace.show.overview.measured_step import measured
 from foretrace.show.overview.page import Overview
 from foretrace.show.overview.predictions import code_in, first_text, whatif, without_profiler
 from foretrace.show.overview.reading import overview_of
-from foretrace.show.overview.sentences import headline
+from foretrace.show.overview.sentences import headline, verdict
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
 from opened_traces import open_made, opened, overview
@@ -132,6 +133,47 @@ def test_no_fix_is_denied_that_could_not_look(tmp_path: Path) -> None:
     assert whatif(trace, []).reason == "needs shapes: record with record_shapes=True"
     shaped = sketch.op("aten::mm", dims=[[8, 8], [8, 8]])
     assert whatif(open_made(shaped, tmp_path), []).reason == ""
+
+
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def test_a_bound_comes_first_where_no_fix_is_predicted(tmp_path: Path) -> None:
+    """`no known fix shortens this` stood beside 600 us of collectives that overlap with nothing."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().op("aten::mm", kernel(GEMM, 200), us=5, dims=[[4096, 4096]] * 2)
+        sketch.op("record_param_comms", kernel(NCCL, 600), us=5).sync()
+    trace = open_made(sketch, tmp_path)
+    found = summarize(trace).look
+    found.fixes = []  # as where the replay has what follows a collective wait for something else
+    said = verdict(measured(trace), found).first
+    assert said.startswith("overlap the collectives with computation: 600 us of communication")
+    assert said.endswith("saves at most 600 us")
+
+
+def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_typical, "MOST_WRONG", -1)
+
+    def reason(sketch: Sketch) -> str:
+        return whatif(open_made(sketch, tmp_path), []).reason.partition(": ")[2]
+
+    unlinked = Sketch().step().stray(kernel(MUL, 20)).op("aten::t")
+    assert reason(unlinked) == "it needs launches, GPU work and one clock"
+    whole = Sketch().step().op("aten::mul", kernel(MUL, 20))
+    assert reason(whole) == "the replay does not give the recorded time"
+    told = " ".join(line.text for line in summarize(open_made(whole, tmp_path)).lines)
+    assert "no step can be replayed, so no fix is predicted (foretrace whatif)" in told
+
+
+def test_a_step_that_outlasts_the_recording_is_replayed_to_its_end(tmp_path: Path) -> None:
+    sketch = Sketch().step().op("aten::mul", kernel(MUL, 20)).pause(200)
+    sketch.op("aten::mul", kernel(MUL, 20)).sync().pause(10_000_000)
+    found = whatif(open_made(sketch, tmp_path), []).step
+    assert found is not None
+    assert found.recorded_ns == 242_000
 
 
 def test_most_steps_without_a_kernel_beside_a_run_record(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from foretrace.analyze.fixes import MOST_CALLS, Predicted, predict
 from foretrace.analyze.fixes._step import Step
@@ -19,6 +20,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 
 MOST_WRONG = 0.1  # how far the replay of a step may be from the recorded time
+SHORTER = 0.03  # than without the profiler: a step cannot be, but for what the replay rounds
 CAPTURED = 0.5  # a step that captures a graph for longer is not the step that counts
 
 
@@ -30,27 +32,51 @@ def predicted(
     """The replayed step with its fixes; None where it cannot be replayed. `findings` is what the
     rules say of the trace, where that is known; `advises` as in `predict`.
     """
-    if not trace.has("gpu") or not trace.gpu.aligned:
+    if not _complete(trace):
         return None
-    per, spans = measured_spans(trace)
-    steady = per == "per step" and len(spans) > 1
-    span, recorded = _steady(trace, spans) if steady else _single(trace, spans)
-    if not len(span.work) or _captures(trace, span):
+    span, recorded, steady, repeats = _chosen(trace)
+    if _captures(trace, span):
         return None
     graph = replay.graph_of(trace, span, steady)
     if not 0 < len(graph.calls) <= MOST_CALLS or not len(graph.rows):
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None
-    step = Step(trace, graph, len(spans), findings)
+    step = Step(trace, graph, repeats, findings)
     found = predict(step, recorded, known, advises)
     return found if is_right(found) else None
 
 
+def why_not(trace: Trace) -> str:
+    """Why the step of a trace is not replayed."""
+    if not _complete(trace):
+        return "it needs launches, GPU work and one clock"
+    if _captures(trace, _chosen(trace)[0]):
+        return "the host captures a CUDA graph, which runs nothing"
+    return "the replay does not give the recorded time"
+
+
+def _complete(trace: Trace) -> bool:
+    gpu = trace.gpu
+    return trace.has("gpu") and gpu.aligned and bool((gpu.launch >= 0).any())
+
+
+def _chosen(trace: Trace) -> tuple[Span, float, bool, int]:
+    """The step or call, its recorded time, whether one ran before it, and how many there are."""
+    per, spans = measured_spans(trace)
+    steady = per == "per step" and len(spans) > 1
+    span, recorded = _steady(trace, spans) if steady else _single(trace, spans)
+    # a range may outlast all that was recorded
+    last = trace.spans.window(span)[1] - trace.gpu.lag
+    return replace(span, end_ns=min(span.end_ns, last)), recorded, steady, len(spans)
+
+
 def is_right(found: Predicted) -> bool:
-    """Whether the replay of the unchanged step gives the recorded time."""
-    off = abs(found.replayed_ns - found.recorded_ns)
-    return found.now_ns > 0 and off <= MOST_WRONG * found.recorded_ns
+    """Whether the replay of the unchanged step gives the recorded time, and the profiler made it no
+    shorter.
+    """
+    off, recorded = abs(found.replayed_ns - found.recorded_ns), found.recorded_ns
+    return 0 < found.now_ns <= (1 + SHORTER) * recorded and off <= MOST_WRONG * recorded
 
 
 def _steady(trace: Trace, spans: list[Span]) -> tuple[Span, float]:

@@ -50,9 +50,9 @@ def _check(seen: Seen) -> Found:
     spent = sum(traffic_ns(device, size, size) * times for size, times in again) if device else 0
     least = seen.step(round(spent))
     if moved:
-        time = f"at least {time_text(least)} and " if least else ""
+        time = f", at least {time_text(least)}" if least else ""
         more = f"{bytes_text(moved)} more memory traffic {seen.per}"
-        detail += f" An add of its own: {more}, {time}a launch."
+        detail += f" An add of its own: {more}{time} and a launch."
     kernels = [
         {"kernel": case.name, **told, "proof": proofs[case.number]}
         for case, told in zip(

@@ -71,7 +71,7 @@ def _check(seen: Seen) -> Found:
     for cause, ns in causes:
         told[words[cause]] = told.get(words[cause], 0) + ns
     lines = [f"{time_text(ns)} {word}" for word, ns in told.items() if ns >= WORTH_NAMING * total]
-    steps = "a step" if seen.order.steps else "the time"
+    steps = "a step" if seen.order.steps else "the time between its first and last work"
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from foretrace.analyze import fixes, rules
 from foretrace.analyze.fixes import FixPrediction, Predicted
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes._typical import predicted, why_not
 from foretrace.analyze.fixes.cuda_graph import COMPILED
 from foretrace.analyze.steering import Steering
 from foretrace.base import plugins
@@ -120,7 +120,7 @@ def no_fix(details: Sequence[str], *, other: bool = False) -> str:
         for detail in details:
             if detail.startswith(f"needs {what}: "):
                 return f"{detail.partition(': ')[2]}: most fixes need {what}"
-    return f"no {'other ' if other else ''}known fix shortens this by 3%"
+    return f"no {'other ' if other else ''}fix is predicted to shorten this by 3%"
 
 
 def next_fix(found: list[FixEntry]) -> FixEntry | None:
@@ -151,7 +151,7 @@ def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None)
     seen = [each for each in every if choice.keeps(each.rule)] if every is not None else None
     future = predicted(trace, seen, lambda fix: fix in names or choice.advises(fix))
     if future is None:
-        reason = "no step of this trace can be replayed: it needs launches, GPU work and one clock"
+        reason = f"no step of this trace can be replayed: {why_not(trace)}"
         if runs_on_cpu(trace):
             measure = "foretrace try SCRIPT measures each fix, foretrace look says what to do first"
             reason = f"what a fix brings on a CPU depends on the machine: {measure}"

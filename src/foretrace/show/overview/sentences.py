@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from foretrace.analyze import fixes
 from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.steering import FIX, IGNORED, RULE
 from foretrace.base.errors import first_line
@@ -158,7 +159,7 @@ def _compiling(look: Look) -> str:
     if not ways and "record_shapes" not in look.options:
         return answer
     if not ways:
-        return "no gain predicted: the compiled step takes the host as long, and little fuses"
+        return "predicted to gain less than 3%"
     return f"{time_text(step.ns)} to {ways}"
 
 
@@ -235,6 +236,8 @@ def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
     skipped = [row.detail for row in look.findings if row.state == "skipped"]
     lacking = f"; {plural(len(skipped), 'rule')} lacked data (--findings)" if skipped else ""
     none = no_fix(skipped, other=any(row.kind == FIX for row in look.ignored))
+    if look.step is None:
+        none = "no step can be replayed, so no fix is predicted (foretrace whatif)"
     yield Line("DO FIRST", none + lacking)
 
 
@@ -321,17 +324,19 @@ def verdict(
     if setup := title_of(look.findings, FIRST_USE):
         first = f"run the step once before the recording: {_inside(setup)}"
         return LookVerdict(step.bound, "".join(_evidence(step)), first)
-    first = first_text(look.step, look.fixes[0]) if look.fixes else ""
+    # a rule may bound what no replay predicts, such as collectives that overlap with nothing
+    bounded = _largest(step, look.findings, fixes.WORTH)
+    first = first_text(look.step, look.fixes[0]) if look.fixes else bounded
     after = next_fix(look.fixes)
     then = then_text(after) if after else ""
     return LookVerdict(step.bound, "".join(_evidence(step)), first, then)
 
 
-def _largest(step: MeasuredStep, findings: Sequence[FindingEntry]) -> str:
-    """Where a step cannot be replayed: the fix that may save most, with its bound."""
+def _largest(step: MeasuredStep, findings: Sequence[FindingEntry], worth: float = WORTH) -> str:
+    """Where no fix is predicted: the one that may save most, with its bound."""
     if captured(step):
         return ""
-    least = max(WORTH * whole_ns(step), 1)
+    least = max(worth * whole_ns(step), 1)
     rows = [row for row in findings if row.fix and (row.at_most_ns or 0) >= least]
     if not rows:
         return ""
