@@ -108,9 +108,9 @@ def test_tensors_that_become_text(tmp_path: Path) -> None:
         text(sketch)
 
     order = "print every N steps"
-    why = "2 tensors per step are turned into text (print, f-string, log): 80 values read alone"
+    why = "text of 2 tensors per step (print, f-string, log): 80 values read alone"
     assert said(found(step, tmp_path)) == [(order, why)]
-    why = "1 tensor per step is turned into text (print, f-string, log): 40 values read alone"
+    why = "text of 1 tensor per step (print, f-string, log): 40 values read alone"
     assert said(found(text, tmp_path)) == [(order, why)]
 
 

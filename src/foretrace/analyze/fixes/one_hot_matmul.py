@@ -29,29 +29,28 @@ ON_CPU = (0.7, 0.95, 0.4)  # of the time goes
 
 
 def _on_cpu(step: CpuStep) -> Proposals:
-    if found := _groups(step):
+    found, why = _groups(step)
+    if found:
         ops = np.array([op for group in found for op in group[0]], np.int64)
         events = [*ops.tolist(), *step.backward(ops).tolist()]
-        yield step.proposal(ORDER, _why(found), events, ON_CPU)
+        yield step.proposal(ORDER, why, events, ON_CPU)
 
 
 @fix("An index, not a product with one-hot rows", "gpu shapes", on_cpu=_on_cpu)
 def _find(step: Step) -> Proposals:
-    if not (found := _groups(step)):
+    found, why = _groups(step)
+    if not found:
         return
     changes = at_speeds(lambda speed: joined(_index(step, group, speed) for group in found))
     shown = tuple(event for ops, *_ in found for event in ops)[:50]
-    yield Proposal(ORDER, _why(found), *changes, events=shown)
+    yield Proposal(ORDER, why, *changes, events=shown)
 
 
-def _groups(step: Step) -> list[Group]:
+def _groups(step: Step) -> tuple[list[Group], str]:
     events = step.ops("aten::one_hot").tolist()
-    return [group for event in events if (group := _group(step, event))]
-
-
-def _why(found: list[Group]) -> str:
-    classes = found[0][2].dims[0]
-    return f"{plural(len(found), 'matmul')} per step with one-hot rows of {classes} columns"
+    found = [group for event in events if (group := _group(step, event))]
+    classes = found[0][2].dims[0] if found else 0
+    return found, f"{plural(len(found), 'matmul')} per step with one-hot rows of {classes} columns"
 
 
 def _group(step: Step, event: int) -> Group | None:

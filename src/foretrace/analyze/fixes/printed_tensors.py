@@ -34,11 +34,8 @@ def _find(step: Step) -> Proposals:
     if found and isinstance(step, CpuStep):
         names = [step.name(op) for op in found]
         tensors, reads = names.count(SELECTS), sum(name in READS for name in names)
-        verb = "are" if tensors > 1 else "is"
         count, values = plural(tensors, "tensor"), plural(reads, "value")
-        why = (
-            f"{count} per step {verb} turned into text (print, f-string, log): {values} read alone"
-        )
+        why = f"text of {count} per step (print, f-string, log): {values} read alone"
         stretches = step.together(found, LONG_NS)
         yield step.proposal("print every N steps", why, found, ON_CPU, stretches=stretches)
 

@@ -58,36 +58,35 @@ def _on_cpu(step: CpuStep) -> Proposals:
 
 
 def _loops(step: CpuStep) -> Iterator[list[Round]]:
-    """Reads with nothing between two of them but views, ops on one element, or what one number
-    takes that a reduction makes.
-    """
+    """Runs of many reads with little between two of them."""
     loop: list[Round] = []
     for read, ops in _rounds(step):
-        small = all(step.trace.host.length[op] < TINY_NS for op in ops)
-        goes_on = small and (_reduces(step, ops) or all(_is_alone(step, op) for op in ops))
-        if not goes_on and len(loop) >= MANY:
-            yield loop
-        loop = [*loop, (read, ops)] if goes_on else [(read, [])]
+        if not _is_little(step, ops):
+            if len(loop) >= MANY:
+                yield loop
+            loop, ops = [], []
+        loop.append((read, ops))
     if len(loop) >= MANY:
         yield loop
 
 
 def _rounds(step: CpuStep) -> Iterator[Round]:
     """Each read of a number that does not become text, with the computing ops before it."""
-    text = {*printed(step)}
-    computing, ops = {*step.callers(step.computing).tolist()}, list[int]()
+    text, ops = {*printed(step)}, list[int]()
+    computing = {*step.callers(step.computing).tolist()} | text
     for op in tops(step).tolist():
         if step.name(op) in (*READS, LISTED) and op not in text:
             yield op, ops
             ops = []
-        elif op in computing or op in text:
-            ops = [*ops, op]
+        elif op in computing:
+            ops.append(op)
 
 
-def _is_alone(step: CpuStep, op: int) -> bool:
-    """Whether an op takes tensors of one element."""
-    call = step.call(op)
-    return call is not None and elements(call) <= 1
+def _is_little(step: CpuStep, ops: list[int]) -> bool:
+    """Whether these ops are short, and take one element each or make one number together."""
+    calls = [step.call(op) for op in ops if step.trace.host.length[op] < TINY_NS]
+    alone = all(call is not None and elements(call) <= 1 for call in calls)
+    return len(calls) == len(ops) and (alone or _reduces(step, ops))
 
 
 def _reduces(step: CpuStep, ops: list[int]) -> bool:
