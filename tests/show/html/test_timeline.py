@@ -35,18 +35,31 @@ def stacks() -> foretrace.Trace:
     return opened(MODULES)
 
 
-def test_the_gpu_and_the_thread_with_the_steps_come_first() -> None:
+CALLS = {
+    "cudaLaunchKernel": "launch_call",
+    "cudaDeviceSynchronize": "wait_call",
+    "cudaMemcpyAsync": "copy_call",
+    "cudaMalloc": "other_call",
+}
+
+
+def test_the_gpu_and_the_thread_with_the_steps_come_first_and_calls_have_groups() -> None:
     trace = opened(traces()["llama_train_eager"])
-    lanes = Timeline(trace).lanes
+    timeline = Timeline(trace)
+    lanes = timeline.lanes
     assert [lane.kind for lane in lanes] == ["stream", "thread", "thread"]
     assert (lanes[0].key, lanes[0].gpu_number) == ("gpu0/stream7", 0)
     assert "python3" in lanes[1].label
     assert "autograd" in lanes[2].label
     linked = int((trace.gpu.launch >= 0).sum())
     assert lanes[1].launches + lanes[2].launches == linked > 0
+    found = {timeline.groups[number] for number in np.unique(timeline.group).tolist()}
+    assert {*CALLS.values(), "cpu_op", "gemm"} <= found
+    assert "cuda_runtime" not in found
+    assert {name: call_group(name) for name in CALLS} == CALLS
 
 
-def test_frames_of_python_have_lanes_of_their_own(stacks: foretrace.Trace) -> None:
+def test_frames_of_python_have_lanes_and_every_event_a_group(stacks: foretrace.Trace) -> None:
     timeline = Timeline(stacks)
     is_frame = stacks.host.is_kind("python_function")[timeline.event]
     for number, lane in enumerate(timeline.lanes):
@@ -62,6 +75,14 @@ def test_frames_of_python_have_lanes_of_their_own(stacks: foretrace.Trace) -> No
             assert lane.key == f"{thread.key}/{sort}"
             names = {stacks.host.names[stacks.host.name[event]] for event in events.tolist()}
             assert {is_library_frame(name) for name in names} == {sort == "torch"}
+    assert len(timeline.groups) == len(set(timeline.groups))
+    names = np.array(timeline.groups)[timeline.group]
+    kernels = stacks.host.is_kind("kernel")[timeline.event]
+    roles = stacks.kernel_cases["role"].to_numpy()[timeline.columns["case"][kernels]]
+    assert (names[kernels] == roles).all()
+    copies = stacks.host.is_kind("gpu_memcpy", "gpu_memset")[timeline.event]
+    assert set(names[copies]) <= {"copy"}
+    assert set(names[stacks.host.is_kind("cpu_op")[timeline.event]]) == {"cpu_op"}
 
 
 def test_depths_count_callers_of_the_same_sort(stacks: foretrace.Trace) -> None:
@@ -76,18 +97,6 @@ def test_depths_count_callers_of_the_same_sort(stacks: foretrace.Trace) -> None:
             count += int(frames[above] == frames[event])
             above = int(host.parent[above])
         assert depth == count
-
-
-def test_every_event_has_a_group(stacks: foretrace.Trace) -> None:
-    timeline = Timeline(stacks)
-    assert len(timeline.groups) == len(set(timeline.groups))
-    names = np.array(timeline.groups)[timeline.group]
-    kernels = stacks.host.is_kind("kernel")[timeline.event]
-    roles = stacks.kernel_cases["role"].to_numpy()[timeline.columns["case"][kernels]]
-    assert (names[kernels] == roles).all()
-    copies = stacks.host.is_kind("gpu_memcpy", "gpu_memset")[timeline.event]
-    assert set(names[copies]) <= {"copy"}
-    assert set(names[stacks.host.is_kind("cpu_op")[timeline.event]]) == {"cpu_op"}
 
 
 SPAN = 300
@@ -160,13 +169,3 @@ def test_a_serving_trace_opens_at_a_batch_of_its_verdict(tmp_path: Path) -> None
     start, last = timeline.steps[2].start, timeline.steps[2].last
     begin, end = trace.spans.window(trace.served.spans[2])
     assert (start, last) == (begin - timeline.origin_ns, end - timeline.origin_ns)
-
-
-def test_launches_waits_and_copies_are_groups_of_their_own() -> None:
-    calls = ("cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpyAsync", "cudaMalloc")
-    wanted = ["launch_call", "wait_call", "copy_call", "other_call"]
-    assert [call_group(name) for name in calls] == wanted
-    timeline = Timeline(opened(traces()["llama_train_eager"]))
-    found = {timeline.groups[number] for number in np.unique(timeline.group).tolist()}
-    assert {*wanted, "cpu_op", "gemm"} <= found
-    assert "cuda_runtime" not in found

@@ -26,7 +26,9 @@ def eager() -> tuple[foretrace.Trace, Outline]:
     return trace, timeline.outline(timeline.typical_step)
 
 
-def test_every_finding_has_a_place_of_its_own(eager: tuple[foretrace.Trace, Outline]) -> None:
+def test_every_finding_has_a_place_and_gaps_one_in_one_step(
+    eager: tuple[foretrace.Trace, Outline],
+) -> None:
     trace, outline = eager
     findings = look(trace).findings
     made = places(trace, findings, outline)
@@ -40,11 +42,6 @@ def test_every_finding_has_a_place_of_its_own(eager: tuple[foretrace.Trace, Outl
         assert ranges == finding.ranges
         assert [event for event, *_ in place.events] == finding.events
         assert (place.frame is None) == (not finding.events and not finding.ranges)
-
-
-def test_gaps_are_shown_in_one_step(eager: tuple[foretrace.Trace, Outline]) -> None:
-    trace, outline = eager
-    made = places(trace, look(trace).findings, outline)
     (idle,) = [place for place in made if place.key == "idle_gaps"]
     assert idle.frame is not None
     step = outline.steps[1]

@@ -45,11 +45,11 @@ def _trace(folder: Path, log: str) -> Trace:
     return open_made(sketch, folder)
 
 
-@pytest.fixture
-def gelu(tmp_path: Path) -> CountersDocument:
+@pytest.fixture(scope="module")
+def gelu(tmp_path_factory: pytest.TempPathFactory) -> CountersDocument:
     logs = ("gelu_hbm", "gelu_l2")
     exports = [Exported(read_export(recorded(log), f"{log}.csv")) for log in logs]
-    return counters_document(_trace(tmp_path, "gelu_l2"), exports)
+    return counters_document(_trace(tmp_path_factory.mktemp("gelu"), "gelu_l2"), exports)
 
 
 def test_two_exports_become_one_table(gelu: CountersDocument) -> None:

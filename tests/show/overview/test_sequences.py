@@ -15,7 +15,7 @@ from foretrace.show.overview.page import LaunchSequence
 from foretrace.show.overview.sequences import sequences
 from model.test_serving import _trace
 from model.test_utilization import H200
-from opened_traces import open_made, opened
+from opened_traces import open_made, opened, overview
 from statements.places import OWN
 
 
@@ -94,8 +94,9 @@ def test_without_regions_the_recording_is_shown(tmp_path: Path) -> None:
     assert found[0].rows[1].chain == []
 
 
-def test_rows_by_kind(tmp_path: Path) -> None:
-    decode, prefill = serving_rows(_trace(tmp_path))
+def test_batches_have_rows_by_kind_and_lines_on_the_first_screen(tmp_path: Path) -> None:
+    trace = _trace(tmp_path)
+    decode, prefill = serving_rows(trace)
     assert (decode.kind, decode.requests, decode.tokens, decode.context) == (
         "decode",
         32,
@@ -109,16 +110,9 @@ def test_rows_by_kind(tmp_path: Path) -> None:
         None,
     )
     assert decode.tokens_per_s == pytest.approx(32 / decode.time_ns * 1e9)
-
-
-def test_the_floor_of_a_matmul_is_its_flop_at_the_peak(tmp_path: Path) -> None:
-    decode, _ = serving_rows(_trace(tmp_path))
     assert decode.floor_by == "compute"
     assert decode.floor_ns == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9, rel=1e-3)
-
-
-def test_the_first_screen_says_it(tmp_path: Path) -> None:
-    lines = {line.label: line.text for line in summarize(_trace(tmp_path)).lines}
+    lines = {line.label: line.text for line in summarize(trace).lines}
     assert lines["DECODE"].startswith("32 requests, mean context 1,025: 32 tokens in ")
     assert " tokens/s" in lines["DECODE"]
     assert "x its floor of 139 us (its FLOP at the peak)" in lines["DECODE"]
@@ -127,23 +121,19 @@ def test_the_first_screen_says_it(tmp_path: Path) -> None:
 
 def test_the_floor_reads_the_cache_not_its_copies() -> None:
     """A decode that repeats 4 key heads for 12 query heads: the cache has only the 4."""
-    look = summarize(opened(OWN / "graph_eager.json.gz")).look
+    found = overview(OWN / "graph_eager.json.gz")
     weights = 2 * (8 * (2 * 768 * 768 + 2 * 768 * 256 + 3 * 768 * 3072) + 768 * 32000)
-    floors = {row.requests: row.floor_ns or 0 for row in look.serving}
+    floors = {row.requests: row.floor_ns or 0 for row in found.look.serving}
     assert sorted(floors) == [1, 8, 32]
     for requests, floor in floors.items():
         # the inputs and outputs of matmuls are the rest
         cache = 8 * 2 * requests * 4 * 512 * 64 * 2
         assert floor == pytest.approx((weights + cache) / 4.8e12 * 1e9, rel=0.04)
-
-
-def test_every_kind_of_batch_in_words() -> None:
-    lines = summarize(opened(OWN / "graph_eager.json.gz")).lines
-    decode = [line.text for line in lines if line.label == "DECODE"]
+    decode = [line.text for line in found.lines if line.label == "DECODE"]
     assert len(decode) == 3
     assert any(text.startswith("1 request: 1 token in ") for text in decode)
     assert not any(".09x its floor" in text for text in decode)
-    assert not any("this floor" in line.text for line in lines)  # one floor on the screen
+    assert not any("this floor" in line.text for line in found.lines)  # one floor on the screen
 
 
 def test_a_floor_without_attention_does_not_speak_for_the_cache(tmp_path: Path) -> None:

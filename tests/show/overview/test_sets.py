@@ -116,13 +116,13 @@ def test_the_first_screen_has_a_row_for_each(week: Path) -> None:
 
 
 def test_the_first_screen_fits(tmp_path: Path) -> None:
-    for number in range(40):
-        (tmp_path / f"{number:02}.json").write_bytes(rank(number % 5, world=40))
+    for number in range(26):
+        (tmp_path / f"{number:02}.json").write_bytes(rank(number % 5, world=26))
     lines = run("look", os.fspath(tmp_path), "--no-cache").out.rstrip("\n").split("\n")
     assert len(lines) == 25
     (left,) = [line.split() for line in lines if line.endswith(" traces more")]
     rows = [line for line in lines if re.match(r"  \d\d ", line)]
-    assert int(left[1]) == 40 - len(rows) > 0
+    assert int(left[1]) == 26 - len(rows) > 0
 
 
 def test_a_region_is_of_one_trace(week: Path) -> None:

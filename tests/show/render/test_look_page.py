@@ -86,8 +86,12 @@ def test_fits_a_hundred_columns(name: str) -> None:
     assert any(line.startswith("TRUST") for line in lines) == (name == "linear_eager_stack")
 
 
-def test_what_the_mlp_shows_on_demand() -> None:
+def test_what_the_mlp_shows_on_demand_and_in_which_order() -> None:
     text = look_text(document("mlp_eager"), 20)
+    heads = ["mlp_fwd: 7 GPU operations", "Totals", "Steps", "Regions", "Kernels", "Host ops"]
+    heads += ["Findings", "Checked and not found", "Read"]
+    places = [text.index(f"\n{head}") for head in heads]
+    assert places == sorted(places)
     flat = " ".join(text.split())
     assert document("mlp_eager").look.regions[0].roles_per_call == {"gemm": 3, "pointwise": 2}
     assert "50.3 MB intermediate" in text
@@ -142,14 +146,6 @@ def test_the_rate_of_an_upper_bound_is_one() -> None:
 def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
     text = look_text(document("linear_eager"), 20)
     assert "Bias in the epilogue of 1 matmul per step: no add kernel [bias_epilogue]" in text
-
-
-def test_sections_come_in_reading_order() -> None:
-    text = look_text(document("mlp_eager"), 20)
-    heads = ["mlp_fwd: 7 GPU operations", "Totals", "Steps", "Regions", "Kernels", "Host ops"]
-    heads += ["Findings", "Checked and not found", "Read"]
-    places = [text.index(f"\n{head}") for head in heads]
-    assert places == sorted(places)
 
 
 def test_the_host_column_adds_up_to_no_more_than_the_host_took() -> None:
