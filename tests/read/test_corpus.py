@@ -28,9 +28,13 @@ from corpus.cases import ANY, G0, Case, Expect, Opened
 from corpus.opening import Ran, look_json, run, without_path
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
+from foretrace.cli.look import EVERY
 from foretrace.model import opening
 from foretrace.schema.ledger import CODES, Ledger
 from foretrace.show.overview import reading
+from foretrace.show.overview.page import Overview
+from foretrace.show.render.look_page import sections
+from foretrace.show.render.terminal import drawn, marked
 from sweep import FULL
 
 
@@ -70,6 +74,7 @@ def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         opened = Opened(traces[0], ran.doc)
         check_opened(case, opened)
         check_agreement(case, opened)
+        check_page(overviews[0])
     else:
         check_error(case, path)
     if case in SHOWN:
@@ -242,6 +247,16 @@ def forms(case: Case, folder: Path) -> Iterator[Ran]:
 def refusal(ran: Ran) -> str:
     """The code of an error."""
     return ran.err[ran.err.index("[E_") : ran.err.index("]", ran.err.index("[E_"))]
+
+
+def check_page(found: Overview) -> None:
+    """No rule fails, and every part of the page can be drawn from whatever was kept."""
+    assert [row for row in found.look.findings if row.state == "crashed"] == []
+    page = sections(found, EVERY, 20)
+    text = drawn(page)
+    assert max(map(len, text.split("\n"))) <= 100
+    assert text.replace("\n", "").isprintable()
+    assert marked(page)
 
 
 def lost(doc: dict[str, Any]) -> bool:

@@ -59,18 +59,18 @@ def _times(*rows: tuple[int, int, int, int, int, bool]) -> pl.DataFrame:
     return pl.DataFrame(rows, names, orient="row").with_columns(both_ns=pl.lit(0))
 
 
-@pytest.mark.parametrize(("compute", "exposed", "saves"), [(80, 20, 20), (30, 70, 30), (100, 0, 0)])
-def test_perfect_overlap_hides_no_more_than_there_is_compute(
-    compute: int, exposed: int, saves: int
-) -> None:
-    found = perfect(_times((0, 1, 100, compute, exposed, True)))
-    assert found.to_list() == [saves]
-
-
-def test_a_step_with_perfect_overlap_takes_as_long_as_its_longest_rank() -> None:
-    """Rank 1 made rank 0 wait: all of rank 0's exposed time saves nothing."""
-    found = perfect(_times((0, 1, 100, 60, 40, True), (1, 1, 100, 95, 5, True)))
-    assert found.to_list() == [5]
+@pytest.mark.parametrize(
+    ("ranks", "saves"),
+    [
+        ([(80, 20)], 20),
+        ([(30, 70)], 30),  # no more than there is compute
+        ([(100, 0)], 0),
+        ([(60, 40), (95, 5)], 5),  # rank 1 made rank 0 wait: its exposed time saves nothing
+    ],
+)
+def test_what_perfect_overlap_hides(ranks: list[tuple[int, int]], saves: int) -> None:
+    rows = [(rank, 1, 100, *times, True) for rank, times in enumerate(ranks)]
+    assert perfect(_times(*rows)).to_list() == [saves]
 
 
 def test_the_typical_step_is_the_median_of_the_whole_ones() -> None:
@@ -215,7 +215,7 @@ def _links(*nanoseconds: int) -> FakeJob:
     return FakeJob(members, collectives=collectives(rows))
 
 
-def test_a_slow_link_is_named_by_its_ranks() -> None:
+def test_a_slow_link_is_named_by_its_ranks_and_of_two_links_none() -> None:
     job = _links(10_000, 10_000, 40_000, 10_000, 10_000)
     met = match(job)  # type: ignore[arg-type]
     found = transfers(job, met)  # type: ignore[arg-type]
@@ -223,12 +223,9 @@ def test_a_slow_link_is_named_by_its_ranks() -> None:
     [row] = outliers(job, met, found).to_dicts()  # type: ignore[arg-type]
     assert (row["kind"], row["what"]) == ("link", "rank 2 to rank 3")
     assert (row["bus_gbps"], row["usual_gbps"]) == (25, 100)
-
-
-def test_two_equals_have_no_outlier() -> None:
-    job = _links(10_000, 40_000)
-    met = match(job)  # type: ignore[arg-type]
-    assert outliers(job, met, transfers(job, met)).is_empty()  # type: ignore[arg-type]
+    two = _links(10_000, 40_000)
+    met = match(two)  # type: ignore[arg-type]
+    assert outliers(two, met, transfers(two, met)).is_empty()  # type: ignore[arg-type]
 
 
 def test_collectives_without_sizes_or_time_have_no_bandwidth() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -45,19 +45,26 @@ def talk(**more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
+class Reduced(NamedTuple):
+    """A file of a job: its events one by one, and what it is reduced to."""
+
+    slow: Moments
+    part: RankPart
+    tables: dict[str, pl.DataFrame]
+
+
 @pytest.fixture(scope="module")
-def job_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> list[Reduced]:
     """Two stages of a pipeline with two ranks each: sends and receives, and all-reduces."""
     folder = tmp_path_factory.mktemp("pipeline")
     late = Delay("data", 300_000, ranks=(1,))
     plan = Plan(data=2, pipeline=2, ranks_per_host=2, microbatches=2, steps=2, delays=(late,))
     write(plan, folder)
-    return sorted(folder.iterdir())
+    return [Reduced(Moments(path), *part_of(path)) for path in sorted(folder.iterdir())]
 
 
-def test_steps_and_collectives_by_a_second_method(job_files: list[Path]) -> None:
-    for path in job_files:
-        slow, (_, tables) = Moments(path), part_of(path)
+def test_steps_and_collectives_by_a_second_method(pipeline: list[Reduced]) -> None:
+    for slow, _, tables in pipeline:
         for row in tables["steps"].to_dicts():
             expected = slow.between(row["window_start_ns"], row["window_end_ns"])
             assert {name: row[name] for name in COLUMNS} == expected
@@ -70,9 +77,8 @@ def test_steps_and_collectives_by_a_second_method(job_files: list[Path]) -> None
             assert row["alone_ns"] == row["end_ns"] - row["start_ns"] - under["compute_ns"]
 
 
-def test_windows_tile_and_spans_hold_all_work(job_files: list[Path]) -> None:
-    for path in job_files:
-        slow, (part, tables) = Moments(path), part_of(path)
+def test_windows_tile_and_spans_hold_all_work(pipeline: list[Reduced]) -> None:
+    for slow, part, tables in pipeline:
         steps, spans = tables["steps"], tables["spans"]
         assert steps["window_start_ns"].to_list()[1:] == steps["window_end_ns"].to_list()[:-1]
         assert steps["window_start_ns"][0] == steps["start_ns"][0]
@@ -91,14 +97,14 @@ def test_windows_tile_and_spans_hold_all_work(job_files: list[Path]) -> None:
         assert steps["collectives"].sum() == told.height
 
 
-def test_what_is_written_beside_a_collective(job_files: list[Path]) -> None:
-    for path in job_files:
+def test_what_is_written_beside_a_collective(pipeline: list[Reduced]) -> None:
+    for slow, _, tables in pipeline:
         stated = {
             (start, each["tid"]): each["args"]
-            for start, _, each in Moments(path).events
+            for start, _, each in slow.events
             if each["cat"] == "kernel" and "nccl" in each["name"]
         }
-        for row in part_of(path)[1]["collectives"].to_dicts():
+        for row in tables["collectives"].to_dicts():
             args = stated[row["start_ns"], row["stream"]]
             assert (row["group"], row["seq"]) == (args["Process Group Name"], args["Seq"])
             assert row["group_size"] == args["Group size"]
@@ -109,9 +115,9 @@ def test_what_is_written_beside_a_collective(job_files: list[Path]) -> None:
             assert row["message_bytes"] in (2 * most, 4 * most)
 
 
-def test_order_and_since(job_files: list[Path]) -> None:
-    told = part_of(job_files[0])[1]["collectives"]
-    begins = dict(part_of(job_files[0])[1]["steps"].select("step", "window_start_ns").iter_rows())
+def test_order_and_since(pipeline: list[Reduced]) -> None:
+    told = pipeline[0].tables["collectives"]
+    begins = dict(pipeline[0].tables["steps"].select("step", "window_start_ns").iter_rows())
     for _, group in told.group_by("group"):
         rows = group.sort("launch_ns").to_dicts()
         assert [row["order"] for row in rows] == list(range(len(rows)))
@@ -121,10 +127,8 @@ def test_order_and_since(job_files: list[Path]) -> None:
         ]
 
 
-def test_types_are_those_of_the_contract(job_files: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "no_gpu.json").write_bytes(TraceBuilder().op("aten::add", 0, 10).bytes())
-    for path in (job_files[0], tmp_path / "no_gpu.json"):
-        tables = part_of(path)[1]
+def test_types_are_those_of_the_contract(pipeline: list[Reduced], tmp_path: Path) -> None:
+    for tables in (pipeline[0].tables, made(TraceBuilder().op("aten::add", 0, 10), tmp_path)):
         assert {name: dict(table.schema) for name, table in tables.items()} == TYPES
 
 
@@ -283,14 +287,17 @@ def test_sizes_tell_kernels_apart(tmp_path: Path) -> None:
     assert part_of(tmp_path / "e.json")[1]["kernels"]["signature"].to_list() == ["grid [1,1,1]"]
 
 
-def test_tables_have_the_rank(small_job: tuple[Path, Answer]) -> None:
+def test_tables_have_the_rank_and_closing_deletes_them(small_job: tuple[Path, Answer]) -> None:
     with jobs.read(small_job[0], cache=False) as job:
+        folder = Path(job._folder.name)
+        assert list(folder.iterdir())
         assert [each.rank for each in job.facts] == [0, 1, 2, 3]
         for name in TYPES:
             table = job.table(name).collect()
             assert dict(table.schema) == {"rank": pl.Int64, **TYPES[name]}
             assert table["rank"].is_sorted()
             assert table["rank"].n_unique() == 4
+    assert not folder.exists()
 
 
 def test_ranks_and_steps_are_chosen(small_job: tuple[Path, Answer]) -> None:
@@ -362,14 +369,6 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(TraceError, match="contains no trace"):
         jobs.read(tmp_path)
-
-
-def test_closing_deletes_the_parts(small_job: tuple[Path, Answer]) -> None:
-    job = jobs.read(small_job[0], cache=False)
-    folder = Path(job._folder.name)
-    assert list(folder.iterdir())
-    job.close()
-    assert not folder.exists()
 
 
 def test_an_unchanged_file_is_not_read_again(
