@@ -71,12 +71,6 @@ def test_a_message_one_way_counts_once(tmp_path: Path) -> None:
     assert trace.kernels["bytes"].to_list() == [2000]
 
 
-def test_sequence_and_communicator_are_kept(tmp_path: Path) -> None:
-    comms = traced(tmp_path, message("allreduce", 8, 8)).tables["comms"]
-    assert comms["seq"].to_list() == [41]
-    assert comms["comms_id"].to_list() == ["1234567890123456789"]
-
-
 def test_rows_of_one_size_and_group_are_one(tmp_path: Path) -> None:
     records = [message("allreduce", 8, 8), message("allreduce", 16, 16), message("allreduce", 8, 8)]
     found = traced(tmp_path, *records).collectives
@@ -85,15 +79,14 @@ def test_rows_of_one_size_and_group_are_one(tmp_path: Path) -> None:
     assert traced(tmp_path, records[0], other).collectives.height == 2
 
 
-def test_the_bound_says_what_the_bus_carried(tmp_path: Path) -> None:
+def test_the_tables_the_document_and_the_page_have_them(tmp_path: Path) -> None:
     trace = traced(tmp_path, message("allreduce", 1_000_000, 1_000_000))
+    comms = trace.tables["comms"]
+    assert comms["seq"].to_list() == [41]
+    assert comms["comms_id"].to_list() == ["1234567890123456789"]
     assert trace.kernel_cases["limited_by"].to_list() == [
         "3.5 GB/s on the bus: the links, or ranks that wait"
     ]
-
-
-def test_the_document_and_the_page_have_them(tmp_path: Path) -> None:
-    trace = traced(tmp_path, message("allreduce", 1_000_000, 1_000_000))
     row = document(trace, Findings()).collectives[0]
     assert (row.collective, row.group_size, row.bus_gbps) == ("all-reduce", 8, pytest.approx(3.5))
     page = drawn(sections(summarize(trace), {"kernels"}, 5))
