@@ -1,6 +1,6 @@
 """What a case is: a file, the behaviour it must meet, and what else must be true of the result.
 
-    Case("A19", "bom_utf8", b"\\xef\\xbb\\xbf" + G0, accept(bom=1), same_as=G0, check=is_t0)
+    Case("A19", "bom_utf8", b"\\xef\\xbb\\xbf" + G0, accept(bom=1), same_as=G0)
 
 `accept` and `recover` list every note of severity notice or worse, with its count (`ANY` where none
 is fixed); a note that is not listed fails the case, unless `may` allows it. Notes of severity info
@@ -106,6 +106,19 @@ Check = Callable[[Opened], None]
 Place = Callable[[Path], Path | str]
 
 
+def is_t0(opened: Opened, times: int = 1) -> None:
+    """The truth of G0, `times` over."""
+    totals = opened.totals
+    assert totals["kernels"] == totals["launches"] == totals["cpu_ops"] == times
+    assert totals["gpu_busy_ns"] == 50_000 * times
+    assert (totals["memcpys"], totals["memsets"], totals["syncs"]) == (0, 0, 0)
+    assert [kernel["delay_ns"] for kernel in opened.kernels] == [50_000] * times
+    assert [kernel["op_name"] for kernel in opened.kernels] == ["aten::mm"] * times
+    assert [(step["index"], step["cpu_ns"], step["kernels"]) for step in opened.doc["steps"]] == [
+        (2, 1_000_000, 1)
+    ] * times
+
+
 @dataclass(frozen=True)
 class Case:
     """`content` is the bytes of the file, or a function that makes them when they are large.
@@ -113,14 +126,14 @@ class Case:
     `place` puts files into an empty folder and returns what to open, for the cases where one plain
     file is not enough. `same_as` is a well-formed document with the same numbers; without it the
     file itself is compared with the slow reader, unless `compared` is False (numbers that a
-    well-formed document cannot state).
+    well-formed document cannot state). What opens has the numbers of G0, unless `check` says more.
     """
 
     id: str
     name: str
     content: bytes | Callable[[], bytes] | None
     expect: Expect
-    check: Check | None = None
+    check: Check | None = is_t0  # what else is true of a file that opens
     same_as: bytes | Callable[[], bytes] | None = None
     compared: bool = True
     file: str = "t.json"
@@ -151,19 +164,6 @@ class Case:
 def made(content: bytes | Callable[[], bytes]) -> bytes:
     """The bytes of a case; large ones are made at first use and soon forgotten."""
     return content() if callable(content) else content
-
-
-def is_t0(opened: Opened, times: int = 1) -> None:
-    """The truth of G0, `times` over."""
-    totals = opened.totals
-    assert totals["kernels"] == totals["launches"] == totals["cpu_ops"] == times
-    assert totals["gpu_busy_ns"] == 50_000 * times
-    assert (totals["memcpys"], totals["memsets"], totals["syncs"]) == (0, 0, 0)
-    assert [kernel["delay_ns"] for kernel in opened.kernels] == [50_000] * times
-    assert [kernel["op_name"] for kernel in opened.kernels] == ["aten::mm"] * times
-    assert [(step["index"], step["cpu_ns"], step["kernels"]) for step in opened.doc["steps"]] == [
-        (2, 1_000_000, 1)
-    ] * times
 
 
 def gpu_is_t0(opened: Opened) -> None:

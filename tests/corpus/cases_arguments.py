@@ -132,7 +132,6 @@ CASES = [
         "nested_shapes",
         g0().args(E4, {"Input Dims": [[2, 3], [], [[4, 5], [6]]]}).bytes(),
         accept(),
-        is_t0,
     ),
     Case(
         "D36",
@@ -142,7 +141,6 @@ CASES = [
         .args(E7, {"grid": [4, 1, 1]})
         .bytes(),
         accept(),
-        is_t0,
     ),
     Case(
         "D37", "bytes_string", memcpy({"bytes": "4096"}).bytes(), accept(arg_type=ANY), one_memcpy
@@ -159,11 +157,7 @@ CASES = [
     ),
     *(
         Case(
-            f"D39-{name}",
-            f"args_{name}",
-            g0().edit(E4, args=value).bytes(),
-            accept(may="arg_type"),
-            is_t0,
+            f"D39-{name}", f"args_{name}", g0().edit(E4, args=value).bytes(), accept(may="arg_type")
         )
         for name, value in (
             ("null", None),
@@ -174,11 +168,11 @@ CASES = [
             ("string", "x"),
         )
     ),
-    Case("D41", "python_parent_missing", frames_without_parent().bytes(), accept(), is_t0),
+    Case("D41", "python_parent_missing", frames_without_parent().bytes(), accept()),
     Case(
         "D42", "deep_stack_50k", lambda: deep_stack(50_000).bytes("minified"), accept(), d42_depth
     ),
-    Case("D43", "seq_dup", same_sequence().bytes(), accept(seq_duplicate=ANY)),
+    Case("D43", "seq_dup", same_sequence().bytes(), accept(seq_duplicate=ANY), None),
     Case("D44", "collective_fields_missing", comms_without_dtype().bytes(), accept(), no_bandwidth),
     Case("D46", "comm_kernel_rename", comms_kernels().bytes(), accept(), all_comms),
 ]

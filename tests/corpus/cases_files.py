@@ -157,7 +157,7 @@ CASES = [
         b04_numbers,
         same_as=cut_whole,
     ),
-    Case("B07", "missing_tail", CUT_TAIL, recover(11, 11, trace_truncated=1), is_t0, same_as=G0),
+    Case("B07", "missing_tail", CUT_TAIL, recover(11, 11, trace_truncated=1), same_as=G0),
     Case(
         "B08",
         "leftover_tmp",
@@ -168,7 +168,7 @@ CASES = [
         file="t.json.tmp",
         forms=False,
     ),
-    Case("B08-whole", "leftover_tmp_whole", G0, accept(), is_t0, file="t.json.tmp"),
+    Case("B08-whole", "leftover_tmp_whole", G0, accept(), file="t.json.tmp"),
     Case(
         "B08-dir",
         "leftover_tmp_in_folder",
@@ -180,8 +180,8 @@ CASES = [
         forms=False,
     ),
     Case("B09", "header_after_events", g0().bytes("old_order"), accept(), b09_base),
-    Case("B11", "json_named_gz", G0, accept(), is_t0, file="t.json.gz"),
-    Case("B11-not", "gz_named_json", gz(G0), accept(), is_t0, file="t.json"),
+    Case("B11", "json_named_gz", G0, accept(), file="t.json.gz"),
+    Case("B11-not", "gz_named_json", gz(G0), accept(), file="t.json"),
     Case(
         "B31-small",
         "big_scaled",
@@ -218,7 +218,6 @@ CASES = [
         "directory_with_one",
         None,
         accept(),
-        is_t0,
         place=folder_of(t__json=G0),
         same_as=G0,
         forms=False,
@@ -242,7 +241,7 @@ CASES = [
     Case("B43-fifo", "fifo", None, reject("E_NOT_REGULAR"), place=fifo, forms=False),
     Case("B43-socket", "socket", None, reject("E_NOT_REGULAR"), place=unix_socket, forms=False),
     Case("B44-loop", "symlink_loop", None, reject("E_UNREADABLE"), place=link_loop, forms=False),
-    Case("B44", "symlink", None, accept(), is_t0, place=link_to_trace, same_as=G0, forms=False),
+    Case("B44", "symlink", None, accept(), place=link_to_trace, same_as=G0, forms=False),
     Case(
         "B46-enoent",
         "missing",
@@ -260,9 +259,7 @@ CASES = [
         place=lambda folder: "/proc/self/mem",
         forms=False,
     ),
-    Case(
-        "B47", "odd_file_name", None, accept(), is_t0, place=odd_name(G0), same_as=G0, forms=False
-    ),
+    Case("B47", "odd_file_name", None, accept(), place=odd_name(G0), same_as=G0, forms=False),
     Case(
         "B47-bad",
         "odd_file_name_rejected",

@@ -233,7 +233,7 @@ CASES = [
         accept(corr_zero=50, may="kernel_unlinked gpu_events_missing"),
         unlinked(50),
     ),
-    Case("D08", "corr_missing_unique", no_correlation(1).bytes(), accept(), is_t0),
+    Case("D08", "corr_missing_unique", no_correlation(1).bytes(), accept()),
     Case(
         "D08-many",
         "corr_missing_not_unique",
@@ -248,24 +248,23 @@ CASES = [
         accept(corr_duplicate=1, may="gpu_events_missing"),
         d09_pairs,
     ),
-    Case("D11", "ext_id_int32", external_ids(lambda i: -2147483648 + i).bytes(), accept(), is_t0),
+    Case("D11", "ext_id_int32", external_ids(lambda i: -2147483648 + i).bytes(), accept()),
     *(
-        Case(f"D12-{i}", f"ext_id_casing_{i}", no_correlation(1, key).bytes(), accept(), is_t0)
+        Case(f"D12-{i}", f"ext_id_casing_{i}", no_correlation(1, key).bytes(), accept())
         for i, key in enumerate(("external id", "External Id", "External id"))
     ),
     Case("D13", "ext_id_many_launches", many_launches().bytes(), accept(), twelve),
-    Case("D14", "ac2g_f_without_s", orphans().bytes(), accept(), is_t0),
-    Case("D16-launch", "ac2g_async", old_flow("async", "launch"), accept(), is_t0),
-    Case("D16-gpu", "ac2g_async_gpu", old_flow("async_gpu", "async_gpu"), accept(), is_t0),
+    Case("D14", "ac2g_f_without_s", orphans().bytes(), accept()),
+    Case("D16-launch", "ac2g_async", old_flow("async", "launch"), accept()),
+    Case("D16-gpu", "ac2g_async_gpu", old_flow("async_gpu", "async_gpu"), accept()),
     Case(
         "D16-cpu",
         "ac2g_async_cpu_to_gpu",
         old_flow("async_cpu_to_gpu", "async_cpu_to_gpu"),
         accept(),
-        is_t0,
     ),
-    Case("D17", "flow_id_clash", clashing_flows().bytes(), accept(), is_t0),
-    Case("D18", "hip_launch_partial_flow", hip_partial().bytes(), accept(), is_t0),
+    Case("D17", "flow_id_clash", clashing_flows().bytes(), accept()),
+    Case("D18", "hip_launch_partial_flow", hip_partial().bytes(), accept()),
     # The launch without a kernel of its own may also be counted as one whose GPU event is missing.
     Case(
         "D19",

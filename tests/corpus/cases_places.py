@@ -154,7 +154,6 @@ CASES = [
         "device_prop_wrong",
         g0().head(deviceProperties=[DEVICE | {"maxThreadsPerMultiprocessor": 132}]).bytes(),
         accept(),
-        is_t0,
     ),
     Case("D33", "hopper_mixed_gpus", two_models().bytes(), accept(), d33_devices),
 ]

@@ -167,7 +167,7 @@ CASES = [
         accept(),
         busy(5_000),
     ),
-    Case("C25", "unsorted", shuffled, accept(), same_as=lambda: gn(200).bytes()),
+    Case("C25", "unsorted", shuffled, accept(), None, same_as=lambda: gn(200).bytes()),
     Case("C26", "same_ts_nesting", same_start().bytes(), accept(), c26_tree),
     Case("C26-equal", "equal_ranges", equal_ranges().bytes(), accept(), c26_equal),
     Case(
@@ -180,16 +180,13 @@ CASES = [
         accept(),
         c28_numbers,
     ),
-    Case("C29", "unfinished_annotation", unfinished().bytes(), accept(unfinished_event=1), is_t0),
+    Case("C29", "unfinished_annotation", unfinished().bytes(), accept(unfinished_event=1)),
     Case(
         "C30",
         "finished_false_on_memory",
         g0().add(*(memory("i", {"finished": False}, s="t") for _ in range(3))).bytes(),
         accept(),
-        is_t0,
     ),
-    Case("C31", "gpu_annotation_plus_2ns", G0, accept(), is_t0),
-    Case(
-        "C31-wide", "gpu_annotation_wide", g0().edit(E9, dur=us(400_000)).bytes(), accept(), is_t0
-    ),
+    Case("C31", "gpu_annotation_plus_2ns", G0, accept()),
+    Case("C31-wide", "gpu_annotation_wide", g0().edit(E9, dur=us(400_000)).bytes(), accept()),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from corpus.build import E4, E5, E7, E9, Doc, Event, Raw, complete, g0, us
 from corpus.builder import TraceBuilder
-from corpus.cases import ANY, Case, Opened, accept, is_t0, reject
+from corpus.cases import ANY, Case, Opened, accept, reject
 from corpus.cases_clocks import absolute_us, without_base
 
 NOTHING = "no_gpu_events no_steps base_missing ts_precision"
@@ -223,16 +223,15 @@ def coordinator_rank(opened: Opened) -> None:
 
 
 CASES = [
-    Case("E01", "torch18_shape", torch18("User").bytes("kineto"), accept(ts_precision=ANY), is_t0),
+    Case("E01", "torch18_shape", torch18("User").bytes("kineto"), accept(ts_precision=ANY)),
     Case(
         "E01-op",
         "torch18_step_as_operator",
         torch18("Operator").bytes("kineto"),
         accept(ts_precision=ANY),
-        is_t0,
     ),
-    Case("E02", "torch113_shape", torch113().bytes("kineto"), accept(ts_precision=ANY), is_t0),
-    Case("E03", "header_minimal", minimal().bytes(), accept(ts_precision=ANY), is_t0),
+    Case("E02", "torch113_shape", torch113().bytes("kineto"), accept(ts_precision=ANY)),
+    Case("E03", "header_minimal", minimal().bytes(), accept(ts_precision=ANY)),
     Case(
         "E05",
         "legacy_no_cat",
@@ -261,19 +260,18 @@ CASES = [
         accept(no_complete_events=1, may=NOTHING),
         nothing_known,
     ),
-    Case("E22", "xpu_shape", xpu().bytes(), accept(), is_t0),
+    Case("E22", "xpu_shape", xpu().bytes(), accept()),
     Case(
         "E23",
         "mtia_shape",
         mtia().bytes(),
         accept(may="no_gpu_events gpu_events_missing"),
+        None,
         compared=False,
     ),
-    Case(
-        "E25", "hpu_privateuse1", other_backends().bytes(), accept(may="gpu_events_missing"), is_t0
-    ),
-    Case("E26", "counters", counters().bytes(), accept(), is_t0),
-    Case("E27", "cupti_range", cupti_range().bytes(), accept(), is_t0),
+    Case("E25", "hpu_privateuse1", other_backends().bytes(), accept(may="gpu_events_missing")),
+    Case("E26", "counters", counters().bytes(), accept()),
+    Case("E27", "cupti_range", cupti_range().bytes(), accept()),
     Case(
         "E31",
         "vllm_coordinator",
@@ -283,7 +281,7 @@ CASES = [
         file="node7_12.async_llm.1790857026.pt.trace.json",
         forms=False,
     ),
-    Case("E32", "cupti_monitor_shape", cupti_monitor().bytes("minified"), accept(), is_t0),
+    Case("E32", "cupti_monitor_shape", cupti_monitor().bytes("minified"), accept()),
     Case(
         "E33",
         "log_keys",
@@ -291,7 +289,6 @@ CASES = [
         .head(INFO=["a log line", "/home/alice/x"], ERROR=["b"], WARNING=[], STAGE=["c"])
         .bytes(),
         accept(),
-        is_t0,
     ),
     Case(
         "E35",
@@ -306,17 +303,10 @@ CASES = [
         )
         .bytes(),
         accept(),
-        is_t0,
     ),
     *(
-        Case(f"E40-{layout}", f"layout_{layout}", g0().bytes(layout), accept(), is_t0)
+        Case(f"E40-{layout}", f"layout_{layout}", g0().bytes(layout), accept())
         for layout in ("kineto", "minified", "lines", "old_order")
     ),
-    Case(
-        "E40-list",
-        "layout_list",
-        without_base(g0()).bytes("list"),
-        accept(may="base_missing"),
-        is_t0,
-    ),
+    Case("E40-list", "layout_list", without_base(g0()).bytes("list"), accept(may="base_missing")),
 ]
