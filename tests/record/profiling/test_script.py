@@ -45,6 +45,18 @@ for step in range(12):
             (judge(maker(torch.ones(3, 2))).mean() + judge(torch.ones(3, 4)).mean()).backward()
             optimizer.step()
 """
+IN_PARTS = """
+import torch
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+with torch.no_grad():
+    net(torch.ones(1, 4))
+for _ in range(12):
+    for part in range(8):
+        net(torch.ones(3, 4)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 INFERENCE = """
 import torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
@@ -109,6 +121,16 @@ def test_a_step_holds_one_whole_iteration(run: Run) -> None:
         ]
         assert inside.count("aten::linear") == 2
         assert sum(name.startswith("Optimizer.step") for name in inside) == 1
+
+
+def test_a_batch_in_parts_is_one_iteration_from_the_first_on(run: Run, names: Names) -> None:
+    """Eight calls before the first optimizer step were eight steps: the window closed over them."""
+    done = run(IN_PARTS)
+    # a call that does not train is a step of its own, and zero_grad begins one at the end
+    assert (done.steps, done.notes) == (14, [])
+    assert len(names(done.traces[0], "ProfilerStep")) == 3
+    assert len(names(done.traces[0], "aten::linear")) == 3 * 8
+    assert len(names(done.traces[0], "Optimizer.step")) == 3
 
 
 def test_two_optimizers_are_one_iteration(run: Run, names: Names) -> None:

@@ -22,7 +22,8 @@ def _find(step: Step) -> Proposals:
     for event in step.ops("aten::cat").tolist() if isinstance(step, CpuStep) else ():
         sizes = [each.elements for each in step.tensors(event)]
         grows = len(sizes) > 1 and sizes[0] == made
-        chain, made = [*(chain if grows else ()), event], sum(sizes)
+        chain, made = chain if grows else [], sum(sizes)
+        chain.append(event)
         best = max(best, chain, key=len)
     if isinstance(step, CpuStep) and len(best) >= MANY:
         why = f"{len(best)} torch.cat per step, and each copies what the one before it made"

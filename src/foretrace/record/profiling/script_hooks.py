@@ -1,8 +1,9 @@
 """What a recorded script does to the process it shares with us: steps, profilers, signals, forks.
 
 `StepFinder` finds the steps of a program that marks none. A step begins when the program calls its
-outermost module. Once an optimizer has stepped, a step begins at the first sign of the next
-iteration: that module's call, or `zero_grad`.
+outermost module. Where an optimizer was made, calls that train belong to one iteration until it
+steps: a batch in parts, a loop over time or over samples. Then a step begins at the first sign of
+the next iteration: that module's call, or `zero_grad`.
 
 - The outermost module is the first `nn.Module` that is called. A global hook finds it, removes
   itself, and leaves one hook on that module. Inner modules run at full speed, and torch.compile
@@ -66,6 +67,7 @@ class StepFinder:
         self._home = (os.getpid(), threading.get_ident())
         self._optimizer: int | None = None  # the id of the first optimizer that stepped
         self._pending = False  # it has stepped, and the next iteration has not begun
+        self._made = self._training = False  # an optimizer; the first iteration has begun
         self._outer: Any = None  # the outermost module
         self._handles: list[Any] = []
         self._patches = contextlib.ExitStack()
@@ -79,8 +81,8 @@ class StepFinder:
             self._patches.enter_context(replaced(torch.nn.Module, "compile", self._compiling))
         if self.kind in ("auto", "optimizer"):
             self._handles.append(register_optimizer_step_post_hook(self._stepped))
-            optimizer = torch.optim.Optimizer
-            self._patches.enter_context(replaced(optimizer, "zero_grad", self._zeroing))
+            for name, watched in (("__init__", self._making), ("zero_grad", self._zeroing)):
+                self._patches.enter_context(replaced(torch.optim.Optimizer, name, watched))
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -101,15 +103,30 @@ class StepFinder:
     def _called(self, module: Any, arguments: Any) -> None:
         if torch.compiler.is_compiling() or not self._at_home():
             return
-        every_call = self.kind == "forward" or (self.kind == "auto" and self._optimizer is None)
-        if every_call or self._pending:
+        if self._pending or self.kind == "forward" or (self.kind == "auto" and self._alone(module)):
             self._begin()
+
+    def _alone(self, module: Any) -> bool:
+        """Whether a call of the outermost module begins a step before any optimizer has stepped."""
+        if self._optimizer is not None:
+            return False
+        trains = self._made and module.training and torch.is_grad_enabled()
+        begins = not (trains and self._training)
+        self._training |= trains
+        return begins
 
     def _stepped(self, optimizer: Any, arguments: Any, options: Any) -> None:
         if torch.compiler.is_compiling() or not self._at_home():
             return
         if self._optimizer in (None, id(optimizer)):
             self._optimizer, self._pending = id(optimizer), True
+
+    def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def make(optimizer: Any, *arguments: Any, **options: Any) -> None:
+            self._made = True
+            original(optimizer, *arguments, **options)
+
+        return make
 
     def _zeroing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def zero_grad(optimizer: Any, *arguments: Any, **options: Any) -> Any:
