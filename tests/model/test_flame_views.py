@@ -13,8 +13,7 @@ from corpus.places import recorded_traces
 from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.trace import Trace
 from foretrace.show.html.view_data import flame
-from foretrace.show.overview import look
-from opened_traces import open_made, opened
+from opened_traces import open_made, opened, overview
 from show.html.test_pieces import unpack
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
@@ -70,7 +69,7 @@ def test_modules_have_the_gpu_time_of_their_rows(training: Trace) -> None:
 def test_ops_have_the_times_that_look_says(path: Path) -> None:
     trace = opened(path)
     on_gpu, on_host = by_name(sums(trace, "gpu", "op")), by_name(sums(trace, "host", "op"))
-    for row in look(trace).ops:
+    for row in overview(path).look.ops:
         assert on_gpu[row.name] == row.gpu_ns, row.name
         assert on_host[row.name] == row.total_cpu_ns, row.name
 

@@ -19,7 +19,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
-from opened_traces import open_made, opened
+from opened_traces import open_made, opened, overview
 from statements.places import OWN
 
 DATA = Path(__file__).parents[1] / "data"
@@ -99,7 +99,7 @@ def test_no_size_stands_for_shapes_that_differ_between_steps() -> None:
 
 def test_work_beside_an_earlier_step_is_not_added_to_a_step() -> None:
     """Two streams, steps 1.24 ms apart: "GPU busy 1.51 of 1.51 ms per step"."""
-    page = summarize(opened(OWN / "streams_overlap.json.gz"))
+    page = overview(OWN / "streams_overlap.json.gz")
     assert page.lines[0].text.startswith("GPU busy 1.24 of 1.24 ms per step (100.0%)")
     busy = [step.gpu_busy_ns for step in page.look.steps]
     assert busy == [1_243_331, 1_240_130, 1_213_091]

@@ -14,13 +14,14 @@ from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.schema.compiler import CompiledLaunch
+from opened_traces import opened
 
 COMPILED = Path(__file__).parents[2] / "data" / "compile" / "mlp" / "trace.json.gz"
 
 
 @cache
 def _eager() -> Trace:
-    return ft.open(traces()["mlp_eager"], cache=False)
+    return opened(traces()["mlp_eager"])
 
 
 def _against(compiled: Trace) -> Comparison:

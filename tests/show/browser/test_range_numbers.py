@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import foretrace
 from foretrace.model.idle import windows_of
 from foretrace.model.intervals import shared_lengths
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from foretrace.show.html.timeline import Timeline
-from foretrace.show.overview import look
+from opened_traces import opened, overview
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
@@ -28,8 +27,7 @@ MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
 @pytest.fixture(scope="module", params=["mlp_eager_train", "mlp_compiled", "modules"])
 def trace(request: pytest.FixtureRequest) -> Trace:
-    path = traces().get(request.param, MODULES)
-    return foretrace.open(path, cache=False)
+    return opened(traces().get(request.param, MODULES))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ def _asked(browser: Browser, page: str, ranges: list[tuple[int, int]]) -> list[d
 def test_the_whole_recording_has_the_totals_of_look(
     browser: Browser, page: str, trace: Trace
 ) -> None:
-    timeline, document = Timeline(trace), look(trace)
+    timeline, document = Timeline(trace), overview(Path(trace.path)).look
     [found] = _asked(browser, page, [(0, timeline.end_ns + 1)])
     totals = document.totals
     assert (found["busyNs"], found["launches"]) == (totals.gpu_busy_ns, totals.launches)
@@ -82,7 +80,7 @@ def test_any_range_has_what_the_trace_has(browser: Browser, page: str, trace: Tr
 def test_a_typical_step_is_idle_for_the_causes_of_its_finding(
     browser: Browser, page: str, trace: Trace
 ) -> None:
-    said = [each for each in look(trace).findings if each.rule == "idle_gaps"]
+    said = [each for each in overview(Path(trace.path)).look.findings if each.rule == "idle_gaps"]
     if not said or said[0].state != "found" or not trace.spans.steps:
         pytest.skip("no step of this recording is idle")
     typical, origin = trace.gaps.typical, Timeline(trace).origin_ns

@@ -20,6 +20,7 @@ from foretrace.schema.finding import Verdict
 from foretrace.show.html import notebook
 from foretrace.show.html.notebook import STRIP, WIDTH, Picture, timeline_svg
 from foretrace.show.html.timeline import Timeline
+from opened_traces import opened
 from show.browser import hostile
 
 
@@ -69,14 +70,14 @@ PLAIN = {
 
 
 def test_a_trace_shows_its_kernels_and_a_timeline() -> None:
-    text = notebook.trace_html(foretrace.open(traces()["mlp_eager"], cache=False))
+    text = notebook.trace_html(opened(traces()["mlp_eager"]))
     assert "nvjet 256x128x64 tn bf16" in text
     assert text.count("<path") > 10
     assert tags(text) <= PLAIN
 
 
 def test_comparison_findings_and_verdicts() -> None:
-    a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+    a, b = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
     compared = notebook.comparison_html(compare(a, b))
     assert "0.88x" in compared
     assert tags(compared) <= PLAIN
@@ -90,7 +91,7 @@ def test_comparison_findings_and_verdicts() -> None:
 
 def test_what_python_returns_shows_itself() -> None:
     """The public functions, as a notebook meets them; lists of results are still lists."""
-    a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+    a, b = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
     marked, found, look = (
         foretrace.check(a, ["kernels == 15"]),
         foretrace.findings(a),
@@ -124,7 +125,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["linear_eager", "llama_train_eager"])
 def test_a_timeline_stays_small(name: str) -> None:
-    assert len(timeline_svg(foretrace.open(traces()[name], cache=False))) < 300_000
+    assert len(timeline_svg(opened(traces()[name]))) < 300_000
 
 
 def area(path: str) -> float:
@@ -136,7 +137,7 @@ def area(path: str) -> float:
 @pytest.mark.parametrize("name", sorted(traces()))
 def test_the_picture_is_as_busy_as_the_gpu(name: str) -> None:
     """No kernel is left out because it is short: the area of the strip is the busy time."""
-    trace = foretrace.open(traces()[name], cache=False)
+    trace = opened(traces()[name])
     picture = Picture(Timeline(trace))
     origin, gpu = picture.timeline.origin_ns, trace.gpu
     work = np.flatnonzero(gpu.usable)
@@ -150,13 +151,13 @@ def test_the_picture_is_as_busy_as_the_gpu(name: str) -> None:
 
 
 def test_what_the_picture_leaves_out_is_said() -> None:
-    text = timeline_svg(foretrace.open(traces()["llama_train_eager"], cache=False))
+    text = timeline_svg(opened(traces()["llama_train_eager"]))
     assert "Not drawn: 3 rows of deeper calls; trace.plot() shows them" in text
 
 
 @pytest.mark.parametrize("view", ["plot", "roofline", "flame"])
 def test_views_are_pages_in_a_frame(view: str, tmp_path: Path) -> None:
-    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    trace = opened(traces()["mlp_eager"])
     shown = getattr(trace, view)()
     cell = Frame()
     cell.feed(shown._repr_html_())
@@ -170,6 +171,6 @@ def test_views_are_pages_in_a_frame(view: str, tmp_path: Path) -> None:
 
 def test_a_comparison_plots_its_traces() -> None:
     names = ("mlp_eager", "mlp_compiled", "mlp_liger")
-    opened = [foretrace.open(traces()[name], cache=False) for name in names]
-    shown = foretrace.compare(*opened).plot()
+    three = [opened(traces()[name]) for name in names]
+    shown = foretrace.compare(*three).plot()
     assert shown.title == "timeline of mlp_eager.json.gz, mlp_compiled.json.gz, mlp_liger.json.gz"

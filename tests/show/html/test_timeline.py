@@ -25,7 +25,7 @@ from foretrace.show.html.timeline import (
     frame_sorts,
     partition,
 )
-from opened_traces import open_made, opened
+from opened_traces import open_made, opened, overview
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -132,7 +132,7 @@ def test_pixels_add_up_to_the_busy_time_of_the_gpu(name: str) -> None:
         pixels = Bands(start, end, np.zeros_like(start)).pixels(edges(0, timeline.end_ns, width))
         assert sum(int(each.sum()) for each in pixels.values()) == total
     # the recordings are of one GPU each
-    assert total == (foretrace.look(trace).totals.gpu_busy_ns or 0)
+    assert total == (overview(traces()[name]).look.totals.gpu_busy_ns or 0)
 
 
 @given(INTERVALS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import foretrace
@@ -10,8 +12,7 @@ from foretrace.read.recordings import traces
 from foretrace.schema.documents.look import FindingEntry
 from foretrace.show.html.timeline import Outline, Timeline
 from foretrace.show.html.trace_facts import CaseRow, Place, case_rows, places
-from foretrace.show.overview import look
-from opened_traces import opened
+from opened_traces import opened, overview
 
 
 def found(name: str, **more: list[object]) -> FindingEntry:
@@ -30,7 +31,7 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
     eager: tuple[foretrace.Trace, Outline],
 ) -> None:
     trace, outline = eager
-    findings = look(trace).findings
+    findings = overview(traces()["mlp_eager"]).look.findings
     made = places(trace, findings, outline)
     assert len(made) == len(findings)
     assert len({place.key for place in made}) == len(made)
@@ -88,8 +89,9 @@ def rows(trace: Trace) -> list[CaseRow]:
 
 
 def test_rows_say_what_look_says(trace: Trace, rows: list[CaseRow]) -> None:
+    document = overview(Path(trace.path)).look
     same = ("count", "total_ns", "bound", "limited_by", "cost_certainty", "modules", "chain")
-    said = [(row.name, *(getattr(row, name) for name in same)) for row in look(trace).kernels]
+    said = [(row.name, *(getattr(row, name) for name in same)) for row in document.kernels]
     mine = [(trace.host.names[row.name], *(getattr(row, name) for name in same)) for row in rows]
     assert sorted(map(str, mine)) == sorted(map(str, said))
 

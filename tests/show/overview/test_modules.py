@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from foretrace.schema.documents.look import ModuleRow
-from foretrace.show.overview import look
 from foretrace.show.overview.modules import ModuleNode, folded_tree, kinds
 from foretrace.show.render.look_page import module_sections
 from foretrace.show.render.terminal import drawn
-from opened_traces import opened
+from opened_traces import overview
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -60,7 +59,7 @@ def test_layers_with_other_sizes_stay_apart() -> None:
 
 
 def test_the_document_and_the_page_of_a_training_step() -> None:
-    found = look(opened(MODULES))
+    found = overview(MODULES).look
     rows = {row.name: row for row in found.modules}
     layer = rows["LlamaDecoderLayer_0"]
     assert (layer.kind, layer.folded) == ("LlamaDecoderLayer", 2)

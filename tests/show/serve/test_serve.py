@@ -23,6 +23,7 @@ from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import library
 from foretrace.show.serve.library import catalog
+from opened_traces import opened
 from read.snapshots import RECORDED
 from show.serve import reading
 from show.serve.conftest import SECRET
@@ -119,7 +120,7 @@ def test_strict_says_why_nothing_is_served(
 def test_a_trace_opens_and_its_tiles_hold_its_events(served: Viewer) -> None:
     ready = served.json("trace/1")
     assert ready["state"] == "ready"
-    whole = Timeline(foretrace.open(traces()["mlp_eager"], cache=False))
+    whole = Timeline(opened(traces()["mlp_eager"]))
     tile = served.json(f"trace/1/tile?from=0&to={whole.end_ns}&width=8000")
     busy = reading.bands(tile["bands"], 0, whole.end_ns, 8000)
     assert {key[:2] for key in busy} == set(zip(whole.lane, whole.row, strict=True))
@@ -133,7 +134,7 @@ def test_a_trace_opens_and_its_tiles_hold_its_events(served: Viewer) -> None:
 
 def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
     served.json("trace/1")
-    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    trace = opened(traces()["mlp_eager"])
     kernel = trace.kernels.row(0, named=True)
     assert served.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
     found = served.json("trace/1/search?q=gelu")
@@ -281,7 +282,7 @@ def test_a_large_file_is_read_apart_and_still_answers(
     with viewer(str(home)) as running:
         assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]
-        kernel = foretrace.open(traces()["mlp_eager"], cache=False).kernels.row(0, named=True)
+        kernel = opened(traces()["mlp_eager"]).kernels.row(0, named=True)
         assert running.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
         assert running.json("trace/1/event/999999")["events"]["rows"] == 0
 

@@ -17,6 +17,7 @@ from foretrace.read.recordings import traces
 from foretrace.show.overview import look
 from foretrace.show.share.perfetto import PID, annotated, write_ranks
 from job_lanes import BASE, job_lanes
+from opened_traces import opened
 
 NAMES = ["mlp_eager", "mlp_compiled", "mlp_eager_train", "matmul_add_64_compiled"]
 
@@ -33,7 +34,7 @@ def _load(path: Path, base_ns: int | None = None) -> list[dict[str, Any]]:
 def test_added_tracks_hold_what_was_written_and_the_rest_says_the_same(
     name: str, tmp_path: Path
 ) -> None:
-    trace, target = foretrace.open(traces()[name], cache=False), tmp_path / "copy.json.gz"
+    trace, target = opened(traces()[name]), tmp_path / "copy.json.gz"
     counts = annotated(trace, target)
     events = [event for event in _load(target) if event["pid"] == PID]
     _check_apart(events)
@@ -50,7 +51,7 @@ def test_added_tracks_hold_what_was_written_and_the_rest_says_the_same(
 
 
 def test_idle_time_is_painted_where_the_gpu_is_idle(tmp_path: Path) -> None:
-    annotated(foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz")
+    annotated(opened(traces()["mlp_eager"]), tmp_path / "copy.json.gz")
     events = _load(tmp_path / "copy.json.gz")
     work = [event for event in events if event.get("cat") in ("kernel", "gpu_memset")]
     track = "finding: idle_gaps"
@@ -76,9 +77,7 @@ def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
         pytest.skip("Perfetto's trace processor is not installed: get.perfetto.dev/trace_processor")
     import subprocess
 
-    counts = annotated(
-        foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz"
-    )
+    counts = annotated(opened(traces()["mlp_eager"]), tmp_path / "copy.json.gz")
     (tmp_path / "copy.json").write_bytes(gzip.decompress((tmp_path / "copy.json.gz").read_bytes()))
     query = (
         "select 'errors', ifnull(sum(value), 0) from stats where severity = 'error' union all "

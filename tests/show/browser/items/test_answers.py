@@ -14,7 +14,7 @@ from foretrace.read.recordings import decoding, ladder, traces
 from foretrace.schema.documents.look import Look as Document
 from foretrace.show.html import write_report
 from foretrace.show.overview import look
-from opened_traces import opened
+from opened_traces import opened, overview
 from show.browser.looks import HEIGHTS, Look, Page
 from sweep import part
 
@@ -60,7 +60,7 @@ def test_the_answers_are_in_view_and_those_of_look(page: Page, tmp_path: Path) -
         assert seen["cut"] == [], path.name
         assert all(bottom <= HEIGHTS[1440] for bottom in seen["gpu"][:1]), path.name
         assert bool(seen["gpu"]) == (trace.gpu.usable.any()), path.name
-        document = look(trace)
+        document = look(trace) if path in FOUND else overview(path).look
         agrees(seen, document, path.name)
         assert seen["intervals"] == [len(document.fixes)] * 2, path.name
         if seen["menu"].startswith("typical "):
