@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from foretrace.base.arrays import distinct
+from foretrace.base.arrays import distinct, median
 from foretrace.base.patterns import regex
 from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.spans import Span
@@ -67,6 +67,7 @@ scalar_tensor eye lift_fresh_copy expand_copy pin_memory _pin_memory _foreach_ze
 _KERNELS, _MOVING = frozenset(_CPU_KERNELS.split()), frozenset(_MOVING_OPS.split())
 # Ranges that torch adds; their names contain counters and hashes.
 TORCH_REGIONS = (*compiled.ROWS, "##", "Optimizer.", "DataLoader", "enumerate(DataLoader)")
+WRAPPER_NS, MOSTLY = 50_000, 0.5  # what a wrapper takes at most, or of its time
 _LONGEST_NAME = 1_000  # characters of a region that a prediction can spell
 
 
@@ -158,7 +159,8 @@ def computing_ops(trace: Trace) -> tuple[Bools, Bools]:
 
     An op that calls one that computes does not count itself, unless it is a matmul, or all that it
     calls changes the type of its inputs, fills its output or copies its inputs (`aten::sum` fills,
-    `aten::mkldnn_convolution` copies).
+    `aten::mkldnn_convolution` copies). So does one that is busy itself most of the time (a
+    convolution's backward pass that calls `aten::sum` for the bias).
     """
     host = trace.host
     casts = host.named(lambda name: name == "aten::to")
@@ -170,7 +172,21 @@ def computing_ops(trace: Trace) -> tuple[Bools, Bools]:
     kernels = host.named(lambda name: bare(name) in _KERNELS) & working
     computes |= host.named(lambda name: bare(name) in _CPU_MATMULS)
     computes |= kernels & ~_above(host.parent, kernels)
+    computes |= _busy(trace, working & passing & ~moving)
     return working & (~passing | computes), callers
+
+
+def _busy(trace: Trace, events: Bools) -> Bools:
+    """Those whose name usually spends most of its time in itself, and longer than any wrapper."""
+    host, found = trace.host, np.zeros(trace.host.count, bool)
+    rows = np.flatnonzero(events)
+    rows = rows[np.argsort(host.name[rows], kind="stable")]
+    edges = np.flatnonzero(np.diff(host.name[rows])) + 1
+    for same in np.split(rows, edges) if len(rows) else ():
+        own = host.self_length[same]
+        long = median(own.tolist()) >= WRAPPER_NS
+        found[same] = long and median((own / np.maximum(host.length[same], 1)).tolist()) >= MOSTLY
+    return found
 
 
 def _above(parent: Ints, events: Bools, end: Bools | None = None) -> Bools:

@@ -138,6 +138,48 @@ def test_attention_by_hand(between: str, call: str, tmp_path: Path) -> None:
     assert fixes == ([(order, why)] if call else [])
 
 
+def test_attention_of_pytorchs_modules(tmp_path: Path) -> None:
+    """`nn.MultiheadAttention` averages the scores that it returns; its fast path is one op."""
+
+    def returned(sketch: Sketch) -> None:
+        types = ["float", "float", "float"]
+        dims = [[64, 64], [8, 64, 32], [8, 32, 64]]
+        sketch.op("aten::baddbmm", us=1_000, dims=dims, types=types)
+        sketch.op("aten::softmax > aten::_softmax", us=1_000, dims=[SCORES], types=FLOAT)
+        sketch.op("aten::bmm", us=1_000, dims=[SCORES, [8, 64, 32]], types=types[:2])
+        sketch.op("aten::mean", us=20, dims=[[2, 4, 64, 64]], types=FLOAT)
+
+    def native(sketch: Sketch) -> None:
+        inside, types = "aten::_native_multi_head_attention > aten::", ["float", "float"]
+        sketch.op(f"{inside}bmm", us=1_000, dims=[[8, 64, 32], [8, 32, 64]], types=types)
+        sketch.op(f"{inside}_softmax", us=1_000, dims=[SCORES], types=FLOAT)
+        sketch.op(f"{inside}bmm", us=1_000, dims=[SCORES, [8, 64, 32]], types=types)
+
+    why = "matmul, softmax and matmul write out 1 score matrix, and the mean over the heads is computed"
+    order = "call nn.MultiheadAttention with need_weights=False"
+    assert said(found(returned, tmp_path)) == [(order, why)]
+    assert found(native, tmp_path) == []
+
+
+@pytest.mark.parametrize(("state", "rounds"), [("aten::relu", 32), ("aten::tanh", 0)])
+def test_a_loss_for_each_sample(state: str, rounds: int, tmp_path: Path) -> None:
+    """Two matmuls and a tanh may be a cell, whose state the next round needs."""
+
+    def step(sketch: Sketch) -> None:
+        for at in range(32):
+            where = ["", "0", str(at), str(at + 1), "1"]
+            sketch.op("aten::slice", us=4, dims=[[32, 8], [], [], [], []], concrete=where)
+            for _ in range(2):
+                sketch.op("aten::mm", us=20, dims=[[1, 8], [8, 8]], types=["float", "float"])
+            sketch.op(state, us=10, dims=[[1, 8]], types=FLOAT)
+            sketch.op("aten::nll_loss_nd", us=10, dims=[[1, 8], [1]], types=["float", "long int"])
+            sketch.op("aten::add", us=5, dims=[[], []], types=["float", "float"])
+
+    order = "run all slices in one call, along a batch dimension"
+    why = f"the same 6 ops run {rounds} times per step, on one slice each"
+    assert said(found(step, tmp_path)) == ([(order, why)] if rounds else [])
+
+
 def test_attention_by_hand_keeps_six_tenths(tmp_path: Path) -> None:
     (fix,) = found(attention, tmp_path)
     assert fix.ns == pytest.approx(0.6 * 3_000_000, rel=0.01)

@@ -196,6 +196,18 @@ def test_an_op_that_fills_or_copies_first_computes_itself(tmp_path: Path) -> Non
     assert computing == kernels
 
 
+def test_an_op_that_is_busy_itself_computes(tmp_path: Path) -> None:
+    """The backward pass of a convolution calls `aten::sum` for the bias; a wrapper only waits."""
+    ops = [
+        ("aten::convolution_backward", 0, 99),
+        ("aten::_slow_conv2d_backward", 1, 97),
+        ("aten::sum", 80, 9),
+    ]
+    tree = cpu_tree(opened(tmp_path, ops))
+    computing = [(row.name, row.self_ns) for row in tree if row.does == "computes"]
+    assert computing == [("aten::_slow_conv2d_backward", 88_000), ("aten::sum", 9_000)]
+
+
 def test_the_time_of_the_data_loader_has_a_row(tmp_path: Path) -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     rows = [

@@ -2,7 +2,8 @@
 
 What it looks for: one sequence of ops, with the same shapes, that repeats at least four times in a
 step, on slices of one tensor: `x[i]` with an index that advances, or the parts of `unbind`, `split`
-or `chunk`. The results are put together (`stack`, `cat`), or written to slices.
+or `chunk`. The results are put together (`stack`, `cat`), written to slices, or are numbers that
+each iteration adds to their sum (a loss for each sample).
 
 What must hold: layers repeat too, but take no slices. The iterations must not need each other's
 results; a trace does not show that. Cells of `nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` do, and
@@ -43,6 +44,7 @@ PARTS = frozenset(
     f"aten::{name}" for name in ("unbind", "split", "chunk", "split_with_sizes", "tensor_split")
 )
 JOINS = frozenset({"aten::stack", "aten::cat"})
+ADDS = frozenset({"aten::add", "aten::add_"})
 CELLS = {
     "aten::gru_cell": "nn.GRU",
     "aten::lstm_cell": "nn.LSTM",
@@ -129,7 +131,7 @@ def _loop(step: Step, ops: Ints, length: int, start: int, size: int) -> Loop | N
     # whether a slice of every iteration is the next one of its tensor
     sliced = np.flatnonzero(step.named(SLICES)[mine[0]]).tolist()
     advances = parts or any(_steadily(step, mine[:, at]) for at in sliced)
-    if not advances or not (joins or _writes(step, mine)):
+    if not advances or not (joins or _writes(step, mine) or _sums(step, mine[0])):
         return None
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
     works = step.on_cpu or len(step.below(mine[0]))
@@ -160,6 +162,14 @@ def _writes(step: Step, ops: Ints) -> bool:
         for at in np.flatnonzero(copies).tolist()
         if step.name(int(ops[0, at - 1])) in SLICES
     )
+
+
+def _sums(step: Step, ops: Ints) -> bool:
+    """Whether an iteration adds one number to another, and passes no state of a cell on."""
+    names = Counter(step.name(op) for op in ops.tolist())
+    cell = names["aten::tanh"] + names["aten::sigmoid"] > 0 and _matmuls(names) > 1
+    added = (step.tensors(op) for op in ops.tolist() if step.name(op) in ADDS)
+    return not cell and any(len(each) > 1 and all(not one.dims for one in each) for each in added)
 
 
 def _on_cpu(step: CpuStep) -> Proposals:
@@ -205,9 +215,13 @@ def _find(step: Step) -> Proposals:
 def _written(names: Counter[str]) -> str:
     """The module for a cell that is written out, if these are its ops."""
     gates = min(names["aten::sigmoid"], names["aten::tanh"])
-    if gates < 1 or sum(names[name] for name in MATMULS) < 2:
+    if gates < 1 or _matmuls(names) < 2:
         return ""
     return "nn.LSTM" if names["aten::tanh"] > 1 else "nn.GRU"
+
+
+def _matmuls(names: Counter[str]) -> int:
+    return sum(names[name] for name in MATMULS)
 
 
 def _cells(step: Step, found: list[Loop], at: int) -> GraphChange:

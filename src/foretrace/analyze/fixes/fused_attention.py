@@ -6,7 +6,9 @@ may lie between), and calls of `scaled_dot_product_attention` that took the math
 What must hold: the first matmul writes as many scores as the softmax reads, and the second reads
 them again (the detection of the rule `attention_math`). A mask made with `triu` or `tril`, or one
 of the size of one score matrix (without batch and heads), is causal. Tensors without a dimension
-for heads take the math path.
+for heads take the math path. Where the mean of the scores over the heads is computed as well,
+`nn.MultiheadAttention` returns it: that module takes the fused kernel with `need_weights=False`.
+What PyTorch's own ops write out (`_native_multi_head_attention`) is no code of the program.
 
 What changes: the ops between the two matmuls, and the nodes of the backward pass that they made,
 become one call each. A fused kernel takes the arithmetic of the two matmuls (backward: 2.5 times
@@ -31,6 +33,7 @@ from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
 from foretrace.base.units import plural
 
 CALL = "F.scaled_dot_product_attention"
+INSIDE = ("aten::scaled_dot_product_attention", "aten::_native_multi_head_attention")
 TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
 BACKWARD = 2.5  # times the arithmetic of the forward pass
 CAUSAL_SHARE = 0.5  # of the scores that a causal mask leaves
@@ -38,6 +41,7 @@ PLAIN = 0.45  # of the float32 peak
 WIDE = frozenset({"float", "double"})
 CALL_NS = 60_000  # of a call of attention, with the profiler; a plain matmul takes half of it
 HEADED = 4  # dimensions that fused kernels take
+ATTEND = "call nn.MultiheadAttention with need_weights=False"
 FLAT = "give SDPA 4-D tensors: [batch, heads, tokens, size]"
 IS_CAUSAL = 5  # the argument of the math path
 REACH = 6  # ops that compute, from a matmul of a CPU to the softmax and on
@@ -63,7 +67,7 @@ def _on_cpu(step: CpuStep) -> Proposals:
     if not found:
         return
     triangles = step.ops(*TRIANGLES)
-    order, why = _texts(len(found), bool(len(triangles)))
+    order, why = _texts(step, len(found), bool(len(triangles)))
     events = step.distinct_rows([*found, *(step.backward(each) for each in found)])
     shares = TRAINED if step.trains else MASKED if len(triangles) else PLAINLY
     yield step.proposal(order, why, events.tolist(), shares, RISK)
@@ -82,25 +86,38 @@ def _in_order(step: CpuStep, at: int) -> Ints:
         return ops[:0]
     among = ops[np.searchsorted(step.trace.host.start[ops], step.trace.host.start[writes[-1]]) :]
     among = among[step.trace.host.start[among] <= step.trace.host.start[reads[0]]]
-    fused = step.ops("aten::scaled_dot_product_attention")
-    if any(step.bare(each) in RANDOM for each in among.tolist()) or step.under(among, fused).any():
+    random = any(step.bare(each) in RANDOM for each in among.tolist())
+    if random or step.under(among, step.ops(*INSIDE)).any():
         return ops[:0]
     return step.distinct_rows([step.callers(among)])
 
 
 def _product(step: CpuStep, event: int, read: int) -> int:
     """The elements that a batched matmul writes, or reads as its first factor; 0 for other ops."""
-    call = step.arguments.get(event) if step.bare(event) == "bmm" else None
-    left, right = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    added = step.bare(event) == "baddbmm"  # to a mask, the first argument
+    call = step.arguments.get(event) if added or step.bare(event) == "bmm" else None
+    left, right = (call.tensor(added), call.tensor(added + 1)) if call else (None, None)
     if left is None or right is None or not right.dims:
         return 0
     return left.elements if read else left.elements // max(left.dims[-1], 1) * right.dims[-1]
 
 
-def _texts(count: int, causal: bool) -> tuple[str, str]:
+def _texts(step: Step, count: int, causal: bool) -> tuple[str, str]:
     matrices = plural(count, "score matrix", "score matrices")
-    order = f"call {CALL}(q, k, v{', is_causal=True' * causal})"
-    return order, f"matmul, softmax and matmul write out {matrices}"
+    why = f"matmul, softmax and matmul write out {matrices}"
+    if _averages(step):
+        return ATTEND, f"{why}, and the mean over the heads is computed"
+    return f"call {CALL}(q, k, v{', is_causal=True' * causal})", why
+
+
+def _averages(step: Step) -> bool:
+    """Whether the mean of scores over the heads is computed, as `nn.MultiheadAttention` does."""
+    softmax, mean = (
+        [tensors[0] for event in step.ops(name).tolist() if (tensors := step.tensors(event))]
+        for name in ("aten::_softmax", "aten::mean")
+    )
+    sizes = {scores.elements for scores in softmax}
+    return any(each.elements in sizes and len(each.dims) == HEADED for each in mean)
 
 
 @fix("Attention in one kernel", "gpu shapes", on_cpu=_on_cpu)
@@ -111,12 +128,13 @@ def _find(step: Step) -> Proposals:
         order = FLAT if flat else "let scaled_dot_product_attention use a fused kernel"
         count = plural(len(fallback), "attention", "attentions")
         yield _proposal(step, fallback, order, f"{count} on the math path, not in one kernel")
-    mine = set(step.rows.tolist()) - set(step.below(step.ops(FALLBACK)).tolist())
+    mine = set(step.rows.tolist()) - set(step.below(step.ops(FALLBACK, *INSIDE)).tolist())
     pairs = [pair for pair in by_hand(step.trace) if pair[0] in mine and pair[1] in mine]
     owners = [step.owners(between(step.trace, [pair])) for pair in pairs]
     found = _launching(step, [_written(step, events) for events in owners])
     if found:
-        yield _proposal(step, found, *_texts(len(found), all(each.causal for each in found)))
+        causal = all(each.causal for each in found)
+        yield _proposal(step, found, *_texts(step, len(found), causal))
 
 
 def _on_math_path(step: Step, event: int) -> WrittenAttention:
