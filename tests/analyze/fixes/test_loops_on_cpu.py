@@ -243,3 +243,20 @@ def test_python_comes_at_the_same_place_of_a_cpu_step(tmp_path: Path) -> None:
     assert found(lambda sketch: step(sketch, next(places)), tmp_path) == []
     (fix,) = found(lambda sketch: step(sketch, 2), tmp_path)
     assert fix.fix == "python_time"
+
+
+@pytest.mark.parametrize(("then", "goes"), [("aten::bmm", True), ("aten::view", False)])
+def test_a_copy_that_the_next_op_does_not_need(then: str, goes: bool, tmp_path: Path) -> None:
+    keys, types = [8, 256, 512], ["float", "float"]
+
+    def step(sketch: Sketch) -> None:
+        copying = "aten::contiguous > aten::clone > aten::copy_"
+        sketch.op(copying, us=2_000, dims=[keys, keys], types=types)
+        sketch.events[-3]["args"] = {
+            "Input Dims": [keys], "Input type": FLOAT, "Input Strides": [[131_072, 1, 256]]
+        }  # fmt: skip
+        sketch.op(then, us=1_000, dims=[[8, 16, 256], keys], types=types)
+
+    order = "drop .contiguous() before bmm"
+    why = "1 copy per step, and the op behind it takes strides"
+    assert said(found(step, tmp_path)) == ([(order, why)] if goes else [])
