@@ -283,8 +283,13 @@ except ChildProcessError:
 
 
 def test_stuck_workers_are_ended() -> None:
-    """Their own timer ends them; the process that waited for them reads the file itself."""
+    """Their own timer ends them; the process that waited for them reads the file itself.
+
+    On a machine that others use the wait may have spent its ceiling: then it says so in one code.
+    """
     trace = str(RECORDED / "mlp_eager_train.json.gz")
     ran = subprocess.run([sys.executable, "-c", STUCK, trace], capture_output=True, text=True)
-    assert (ran.stdout.split(), ran.stderr) == (["read", "alone"], "")
+    answer, *ended = ran.stdout.split()
+    assert answer in ("read", "E_TOO_SLOW")
+    assert (ended, ran.stderr) == (["alone"], "")
     assert os.path.exists(trace)
