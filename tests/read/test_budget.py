@@ -258,8 +258,10 @@ from foretrace import read as sources
 from foretrace.base.errors import LimitError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.read.kineto import parallel
+from foretrace.base import budget
 from foretrace.base.budget import Limits
 
+budget.PASSING = 0.0  # on a busy machine the wait alone would take all that is allowed
 parallel.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
 parallel.cores = lambda: 2
 here, run = os.getpid(), parallel.EventReader.run
@@ -283,13 +285,8 @@ except ChildProcessError:
 
 
 def test_stuck_workers_are_ended() -> None:
-    """Their own timer ends them; the process that waited for them reads the file itself.
-
-    On a machine that others use the wait may have spent its ceiling: then it says so in one code.
-    """
+    """Their own timer ends them; the process that waited for them reads the file itself."""
     trace = str(RECORDED / "mlp_eager_train.json.gz")
     ran = subprocess.run([sys.executable, "-c", STUCK, trace], capture_output=True, text=True)
-    answer, *ended = ran.stdout.split()
-    assert answer in ("read", "E_TOO_SLOW")
-    assert (ended, ran.stderr) == (["alone"], "")
+    assert (ran.stdout.split(), ran.stderr) == (["read", "alone"], "")
     assert os.path.exists(trace)
