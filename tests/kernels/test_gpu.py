@@ -14,6 +14,7 @@ from foretrace.kernels import (
     gated_reference,
     geglu,
     mlp_reference,
+    steps,
 )
 from foretrace.kernels import mlp as mlp_module
 from foretrace.kernels.routes import LIBRARY, PARTS, Plan
@@ -87,9 +88,15 @@ def _plans() -> list[Plan]:
     ]
 
 
+@pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("size", [(16, 512, 1536), (133, 264, 1096), (1000, 1024, 520)])
-def test_every_route(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_route(
+    size: tuple[int, int, int], stacked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "LEAST_LONG", 1)  # the activations in rows that fill lines
     tensors, dy = _mlp(*size), _new(*size[:2])
+    if not stacked:
+        tensors = [tensor.clone() for tensor in tensors]
     right = _with_gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
     theirs = _with_gradients(mlp_reference, tensors, dy)
     for plan in _plans():

@@ -99,18 +99,19 @@ def mlp(
 @command.command()
 @use.shown("--count", "How many sizes.", default=60, type=click.IntRange(1))
 @use.shown("--seed", "Another seed, other sizes.", default=0)
+@use.option("--unit", "Widths are multiples of this, as 64 in models.", type=click.IntRange(1, 512))
 @use.option("--training/--no-training", "Also forward with backward.", default=True)
 @use.shown("--tuned-every", "Tune peers at every Nth size.", default=3, type=click.IntRange(1))
 @_ACTIVATION
 @_MEASURED
 def sweep(
-    count: int, seed: int, training: bool, tuned_every: int, dtype: str, activation: str,
-    **options: Any,
+    count: int, seed: int, unit: int | None, training: bool, tuned_every: int, dtype: str,
+    activation: str, **options: Any,
 ) -> None:  # fmt: skip
     """The whole MLP at random sizes that no table was measured at, forward and with backward."""
     subjects = _subjects()
     kind = subjects.dtype_named(dtype)
-    sizes = subjects.random_sizes(count, seed)
+    sizes = subjects.random_sizes(count, seed, unit or 0)
     rows = [
         subjects.mlp(size, kind, activation, trains=trains)
         for trains in ((False, True) if training else (False,))

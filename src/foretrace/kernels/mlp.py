@@ -21,6 +21,7 @@ from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_r
 from foretrace.kernels.case import GRID, CallCase, Size, order_of
 from foretrace.kernels.routes import (
     ALL_LIBRARY,
+    LINE,
     MANY,
     PARTS,
     Plan,
@@ -36,9 +37,9 @@ from foretrace.kernels.support import HAVE_TRITON, INTERPRETED, note_once, trace
 if HAVE_TRITON:
     from foretrace.kernels.device.padding import pad
 
-# Where rows are not on the 16-byte grid: to what they are padded, and from how many rows on. A copy
-# of the weights takes as long as the matmuls of about 300 rows (H200, 1001 to 4100 wide).
-UNIT, LEAST_PADDED = 64, 256
+# From how many rows on those that are not on the 16-byte grid are padded. A copy of the weights
+# takes as long as the matmuls of about 300 rows (H200, 1001 to 4100 wide).
+LEAST_PADDED = 256
 # In training five copies cost the host more than fewer multiplications save the GPU (H200), but for
 # a CUDA graph, which costs the host nothing.
 LEAST_TRAINED = 2 << 30
@@ -227,7 +228,7 @@ def pays_to_pad(case: CallCase) -> bool:
     where rows do not fill lines: there many rows pay for the copies.
     """
     unit = alignment(case.size)
-    if case.dtype == torch.float32 or unit == UNIT or case.size[0] < LEAST_PADDED:
+    if case.dtype == torch.float32 or unit == LINE or case.size[0] < LEAST_PADDED:
         return False
     return unit < 8 or (case.size[0] >= MANY and copies_pay(case.device, case.size, longer(case)))
 
@@ -235,7 +236,7 @@ def pays_to_pad(case: CallCase) -> bool:
 def longer(case: CallCase) -> Size:
     """The size with rows that fill cache lines."""
     m, d, h = case.size
-    return m, d + -d % UNIT, h + -h % UNIT
+    return m, d + -d % LINE, h + -h % LINE
 
 
 def _padded(case: CallCase) -> Call:

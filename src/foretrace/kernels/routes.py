@@ -52,6 +52,8 @@ LAUNCH_US = {"pointwise": 10.0, "pointer": 10.0, "narrow": 11.0, "pingpong": 17.
 # An estimate that may be this far off is no reason to leave the library: at 78x1256x4945 one that
 # doubted itself by a third made calls 7% slower.
 MOST_DOUBT = 0.25
+# Elements of a cache line, of 16 bits each.
+LINE = 64
 # Rows from which the specialised kernels compute gate and up, where rows fill cache lines.
 MANY = 1024
 # Copies into longer rows: bytes read and written per us, and us for each of the four launches.
@@ -274,12 +276,12 @@ def alignment(size: Size) -> int:
     Rows of 128 bytes fill whole cache lines; below 16 bytes TMA does not take them.
     """
     low_bits = size[1] | size[2]
-    return 1 if low_bits & 7 else 8 if low_bits & 63 else 64
+    return 1 if low_bits & 7 else 8 if low_bits & (LINE - 1) else LINE
 
 
 def many(size: Size) -> bool:
     """Whether the specialised kernels compute gate and up at nearly all such sizes of the table."""
-    return size[0] >= MANY and alignment(size) == 64
+    return size[0] >= MANY and alignment(size) == LINE
 
 
 def _covers(part: str, tile: Tile) -> tuple[int, int]:

@@ -15,14 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foretrace.kernels.case import GRID, CallCase
+from foretrace.kernels.case import GRID, SHORT, CallCase
 from foretrace.kernels.estimate import MULTIPROCESSORS
-from foretrace.kernels.routes import Plan, Route, card_name, many, rows_for
+from foretrace.kernels.routes import LINE, Plan, Route, alignment, card_name, many, rows_for
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
     from foretrace.kernels.device.apply import (
         gated_apart,
+        gated_backward,
         gradients_apart,
         packed_backward,
         packed_forward,
@@ -47,6 +48,9 @@ if HAVE_GLUON:
 
 # The library's usual tile.
 TILE = 128
+# From how many multiplications on the activations lie in rows that fill cache lines. With fewer,
+# matmuls into such rows cost the host more than the GPU gains (H200).
+LEAST_LONG = 4 << 30
 # Allocates as compiled graphs do, at half the host time of `torch.empty`, on the current device.
 _EMPTY = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
 
@@ -113,11 +117,11 @@ def stays_apart(case: CallCase, plan: Plan) -> bool:
 
 def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Gradients]]:
     """Forward, which returns the result and all that backward takes, and backward: see `Call`."""
-    new_hidden = new(case, case.size[2])
-    activate, differentiate = gated_apart(case), gradients_apart(case)
+    step, (new_hidden, linear, product) = hidden_step(case), _into_rows(case)
+    activate, differentiate = gated_apart(case, step), gradients_apart(case, step)
 
     def saving(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, ...]:
-        left, right, middle = F.linear(x, gate), F.linear(x, up), new_hidden()
+        left, right, middle = linear(x, gate), linear(x, up), new_hidden()
         activate(left, right, middle)
         return F.linear(middle, down), x, gate, up, down, middle, left, right
 
@@ -129,8 +133,11 @@ def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[.
         d_down = torch.mm(dy.t(), middle) if want_down else None
         if not (want_x or want_gate_up):
             return None, None, d_down
-        d_left, d_right = torch.mm(dy, down), new_hidden()
-        differentiate(d_left, left, right, d_left, d_right)
+        d_left, d_right = product(dy, down), new_hidden()
+        if left.stride(0) == right.stride(0) == step:
+            differentiate(d_left, left, right, d_left, d_right)
+        else:  # a hook moved what was saved
+            gated_backward(d_left, left, right, d_left, d_right, case.activation)
         d_gate_up = None
         if want_gate_up:
             d_gate_up = torch.mm(d_left.t(), x), torch.mm(d_right.t(), x)
@@ -140,13 +147,29 @@ def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[.
     return saving, backward
 
 
+def _into_rows(case: CallCase) -> tuple[Callable[..., Tensor], ...]:
+    """Allocates activations of a case, and computes them: `a b^T` of a weight, and `a b`."""
+    step, h = hidden_step(case), case.size[2]
+    new_hidden = new(case, h, step=step)
+    if step == h:
+        return new_hidden, F.linear, torch.mm
+
+    def linear(a: Tensor, b: Tensor) -> Tensor:
+        return torch.mm(a, b.t(), out=new_hidden())
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        return torch.mm(a, b, out=new_hidden())
+
+    return new_hidden, linear, product
+
+
 def load_pointwise(case: CallCase) -> None:
     """Launch every pointwise kernel of a case over few rows: a capture can load none."""
     m, d, h = case.size
     few = case._replace(size=(1 if m * h & 7 else 8, d, h))
     one, two = new(few, h), new(few, 2 * h)
-    gated_apart(few)(one(), one(), one())
-    gradients_apart(few)(one(), one(), one(), one(), one())
+    gated_apart(few, h)(one(), one(), one())
+    gradients_apart(few, h)(one(), one(), one(), one(), one())
     factors = saved_as(case) == "factors"
     packed_forward(few, factors=factors)(two(), one())
     packed_backward(few, "factors" if factors else case.activation)(one(), two(), two())
@@ -171,13 +194,28 @@ def _specialises(device: int) -> bool:
     return any(row.route.startswith("pingpong") for row in rows_for(card_name(device)))
 
 
-def new(case: CallCase, columns: int, rows: int | None = None) -> Callable[[], Tensor]:
-    """Allocates columns for each row of a case, or for `rows`."""
-    shape = case.size[0] if rows is None else rows, columns
+def new(
+    case: CallCase, columns: int, rows: int | None = None, step: int | None = None
+) -> Callable[[], Tensor]:
+    """Allocates columns for each row of a case, or for `rows`; a row begins `step` elements after
+    the one before.
+    """
+    shape, strides = (case.size[0] if rows is None else rows, columns), (step or columns, 1)
     if case.device >= 0 and _EMPTY is not None:
-        return partial(_EMPTY, shape, (columns, 1), case.dtype)
+        return partial(_EMPTY, shape, strides, case.dtype)
     device = case.device if case.device >= 0 else "cpu"
-    return partial(torch.empty, shape, dtype=case.dtype, device=device)
+    return partial(torch.empty_strided, shape, strides, dtype=case.dtype, device=device)
+
+
+def hidden_step(case: CallCase) -> int:
+    """Elements from one row of the activations to the next.
+
+    Kernels of ours and of the library write and read rows that fill cache lines faster: by 8% at
+    241x3616x11880 on an H200. Inductor does the same.
+    """
+    m, d, h = case.size
+    long = case.dtype in SHORT and m * d * h >= LEAST_LONG and alignment(case.size) == 8
+    return h + -h % LINE if long else h
 
 
 def whole_part(case: CallCase, route: Route, *, save: bool) -> Callable[..., Triple | None] | None:
@@ -209,9 +247,11 @@ def gate_up_part(
     """
     m, _, h = case.size
     kept = saved_as(case) if save else ""
-    new_middle, new_pre = new(case, h), new(case, 2 * h)
-    fused = _fused_gate_up(case, route, kept)
+    # Other kernels of ours find rows by the hidden width, and so do those of the next call.
+    step = hidden_step(case) if route.kind == "pingpong" and not (save or shared) else h
+    fused, new_pre = _fused_gate_up(case, route, kept, step), new(case, 2 * h)
     if fused is not None:
+        new_middle = new(case, h, step=step)
 
         def compute(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
             middle = memory_between(x, m, h) if shared else new_middle()
@@ -221,15 +261,16 @@ def gate_up_part(
 
         return compute
     if not save and case.order != 2:
-        activate = gated_apart(case)
+        _, linear, _ = _into_rows(case)
+        activate = gated_apart(case, hidden_step(case))
 
         def apart(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
-            left, right = F.linear(x, gate), F.linear(x, up)
+            left, right = linear(x, gate), linear(x, up)
             activate(left, right, left)
             return left, None
 
         return apart
-    packed = packed_forward(case, factors=kept == "factors")
+    packed, new_middle = packed_forward(case, factors=kept == "factors"), new(case, h)
 
     def together(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
         pre, middle = products(case, x, gate, up, new_pre), new_middle()
@@ -239,7 +280,9 @@ def gate_up_part(
     return together
 
 
-def _fused_gate_up(case: CallCase, route: Route, kept: str) -> Callable[..., None] | None:
+def _fused_gate_up(
+    case: CallCase, route: Route, kept: str, step: int
+) -> Callable[..., None] | None:
     """The launch of a route; None where the library runs."""
     kind, tile = route
     if tile is None or (kept == "factors" and kind != "pingpong"):
@@ -249,7 +292,7 @@ def _fused_gate_up(case: CallCase, route: Route, kept: str) -> Callable[..., Non
     if kind == "tma" and takes_tma(case) and takes_pair(case):
         return gate_up_tma(case, tile, kept)
     if kind == "pingpong" and HAVE_GLUON and takes_pingpong(case):
-        return gate_up_pingpong(case, tile, kept)
+        return gate_up_pingpong(case, tile, kept, step)
     return None
 
 

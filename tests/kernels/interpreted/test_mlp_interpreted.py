@@ -215,7 +215,7 @@ def test_rows_off_the_grid_are_padded(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mlp_module, "LEAST_PADDED", 1)
-    monkeypatch.setattr(mlp_module, "UNIT", 16)
+    monkeypatch.setattr(mlp_module, "LINE", 16)
     monkeypatch.setattr(mlp_module, "LEAST_TRAINED", 1)
     mlp_module.forget()
     tensors = _inputs(*shape, h=35)
@@ -225,6 +225,30 @@ def test_rows_off_the_grid_are_padded(
     right = _gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
     for got, other, truth in zip(mine, theirs, right, strict=True):
         assert_as_good_as_torch(got, other, truth, ulps=2)
+    with torch.no_grad():
+        assert torch.equal(gated_mlp(*tensors), mine[0])
+
+
+@pytest.mark.parametrize("plan", ["library"], indirect=True)
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.usefixtures("plan")
+def test_activations_in_rows_that_fill_lines(moved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "LEAST_LONG", 1)
+    mlp_module.forget()
+    tensors, dy = _inputs(6, 24, h=40, dtype=torch.bfloat16, stacked=False), torch.randn(6, 24)
+    seen: list[tuple[int, ...]] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        seen.append(tensor.stride())
+        return tensor.contiguous() if moved else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        mine = _gradients(gated_mlp, tensors, dy)
+    assert seen.count((64, 1)) == 3
+    theirs = _gradients(mlp_reference, tensors, dy)
+    right = _gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
+    for got, other, truth in zip(mine, theirs, right, strict=True):
+        assert_as_good_as_torch(got, other, truth, ulps=3)
     with torch.no_grad():
         assert torch.equal(gated_mlp(*tensors), mine[0])
 

@@ -4,7 +4,9 @@ there is no card.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -158,3 +160,25 @@ def test_show_refuses_what_is_no_result(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")
     assert main(["bench", "show", str(other)]) == 2
+
+
+def _outlive(marker: Path) -> None:
+    time.sleep(5)
+    marker.touch()
+
+
+def test_a_row_does_not_wait_for_what_a_peer_left_running(tmp_path: Path) -> None:
+    marker = tmp_path / "outlived"
+
+    def work() -> int:
+        multiprocessing.get_context("fork").Process(target=_outlive, args=(marker,)).start()
+        return 7
+
+    assert in_new_process(work) == 7
+    assert not marker.exists()
+
+
+def test_widths_are_multiples_of_a_unit() -> None:
+    sizes = subjects.random_sizes(50, 3, 64)
+    assert all(d % 64 == h % 64 == 0 for _, d, h in sizes)
+    assert {m for m, _, _ in sizes} == {m for m, _, _ in subjects.random_sizes(50, 3)}

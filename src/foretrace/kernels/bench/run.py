@@ -92,6 +92,9 @@ def _answer(work: Callable[[], object], sending: Connection) -> None:
         sending.send((True, work()))
     except Exception as problem:  # noqa: BLE001 - raised again in the first process
         sending.send((False, RuntimeError(f"{type(problem).__name__}: {problem}")))
+    # Quack compiles in processes that it never ends: this one would wait for them.
+    for left in multiprocessing.active_children():
+        left.kill()
 
 
 def _warmed(dtype: torch.dtype, activations: Sequence[str]) -> float:

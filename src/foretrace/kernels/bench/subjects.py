@@ -52,11 +52,11 @@ FURTHER = _sizes(
 GLU_SIZES = ((8192, 3072), (8192, 8192), (16384, 14336), (1000, 3000), (64, 3072))
 
 
-def random_sizes(count: int, seed: int) -> tuple[Size, ...]:
+def random_sizes(count: int, seed: int, unit: int = 0) -> tuple[Size, ...]:
     """Sizes that nobody chose: 1 to 16384 rows, widths of 512 to 8192, hidden 1.5 to 4 times that.
 
-    Rows and widths are spread evenly over octaves. Two sizes in three have widths that are
-    multiples of eight, as models do.
+    Rows and widths are spread evenly over octaves. Widths are multiples of `unit`; without one they
+    are multiples of eight at two sizes in three, and of nothing at the third.
     """
     chance = random.Random(seed)
     found = []
@@ -64,8 +64,8 @@ def random_sizes(count: int, seed: int) -> tuple[Size, ...]:
         m = round(2 ** chance.uniform(0, 14))
         d = 2 ** chance.uniform(9, 13)
         h = d * chance.uniform(1.5, 4)
-        unit = 1 if number % 3 == 2 else 8
-        found.append((m, unit * round(d / unit), unit * round(h / unit)))
+        step = unit or (1 if number % 3 == 2 else 8)
+        found.append((m, step * round(d / step), step * round(h / step)))
     return tuple(found)
 
 

@@ -48,18 +48,21 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def gated_apart(case: CallCase) -> Launch:
-    """`gated_forward` over contiguous gate, up and out of a case, (m, h)."""
-    return _apart(forward_flat_kernel, case)
+def gated_apart(case: CallCase, step: int) -> Launch:
+    """`gated_forward` over gate, up and out of a case, (m, h), with `step` elements from row to
+    row; what lies between rows is computed too.
+    """
+    return _apart(forward_flat_kernel, case, step)
 
 
-def gradients_apart(case: CallCase) -> Launch:
-    """`gated_backward` over contiguous tensors of a case, (m, h); grad may be overwritten."""
-    return _apart(backward_flat_kernel, case)
+def gradients_apart(case: CallCase, step: int) -> Launch:
+    """`gated_backward` over such tensors of a case; grad may be overwritten."""
+    return _apart(backward_flat_kernel, case, step)
 
 
-def _apart(kernel: Any, case: CallCase) -> Launch:
-    count = case.size[0] * case.size[2]
+def _apart(kernel: Any, case: CallCase, step: int) -> Launch:
+    m, _, h = case.size
+    count = (m - 1) * step + h
     vec = 1 if count & 7 else 8
     variant = _flat(kernel, case.dtype, case.activation, vec)
     return variant.bound(-(-count // _BLOCK), case.device, (count // vec,))

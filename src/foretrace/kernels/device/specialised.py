@@ -44,10 +44,11 @@ def takes_pingpong(case: CallCase) -> bool:
 _shared: set[int] = set()
 
 
-def gate_up_pingpong(case: CallCase, tile: Tile, save: str) -> Launch:
+def gate_up_pingpong(case: CallCase, tile: Tile, save: str, step: int) -> Launch:
     """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong`.
 
-    `save` says what `pre` gets: "products", or "factors" (`math.factors`); "" for nothing.
+    `save` says what `pre` gets: "products", or "factors" (`math.factors`); "" for nothing. `step`
+    is from one row of the activations to the next, in elements.
     """
     m, d, h = case.size
     x_row, gate_row, up_row, _ = case.rows
@@ -56,7 +57,7 @@ def gate_up_pingpong(case: CallCase, tile: Tile, save: str) -> Launch:
         TmaPlace(0, (m, d), (x_row, 1), (tile.bm, tile.bk)),
         TmaPlace(1, (h, d), (gate_row, 1), weights),
         TmaPlace(2, (h, d), (up_row, 1), weights),
-        *_written(3, 4, m, h, _block(tile, save), save),
+        *_written(3, 4, m, h, step, _block(tile, save), save),
     )
     variant = _tiled(gate_up_pingpong_kernel, case.dtype, tile, case.activation, save)
     return _bound(variant, case, places, tile)
@@ -80,7 +81,7 @@ def whole_pingpong(case: CallCase, tile: Tile, save: str) -> Callable[..., bool]
         TmaPlace(2, (h, d), (up_row, 1), wide),
         TmaPlace(4, (m, h), (h, 1), high),
         TmaPlace(3, (d, h), (down_row, 1), (2 * tile.bn, tile.bk)),
-        *_written(4, 5, m, h, block, save),
+        *_written(4, 5, m, h, h, block, save),
         TmaPlace(6, (m, d), (d, 1), block),
     )
     # Programs wait for each other: all of them must run at once.
@@ -122,10 +123,10 @@ def _block(tile: Tile, save: str) -> tuple[int, int]:
 
 
 def _written(
-    out: int, pre: int, m: int, h: int, block: tuple[int, int], save: str
+    out: int, pre: int, m: int, h: int, step: int, block: tuple[int, int], save: str
 ) -> tuple[TmaPlace, ...]:
     """The activations and what is kept; without `save`, a kernel does not use the last two."""
-    activations = TmaPlace(out, (m, h), (h, 1), block)
+    activations = TmaPlace(out, (m, h), (step, 1), block)
     return activations, *(_pair(pre, m, h, block) if save else (activations, activations))
 
 
