@@ -26,6 +26,7 @@ from foretrace.kernels import (
     swiglu,
 )
 from foretrace.kernels.activations import activation_named
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.module import recognised
 
 
@@ -181,6 +182,17 @@ def test_gate_and_up_stay_together() -> None:
     x = torch.randn(2, 8).double()
     assert torch.equal(copy.deepcopy(module)(x), module(x))
     assert steps.stacked(torch.zeros(4, 4), torch.zeros(4, 4)) is None
+
+
+def test_neighbours_by_chance_are_two_tensors() -> None:
+    both = torch.randn(32, 8)
+    gate, up = both.chunk(2)
+    x, down = torch.randn(3, 8), torch.randn(8, 16)
+    assert CallCase.of(x, gate, up, down, "silu").order == 2
+    memory = both.numpy()
+    beside = [torch.from_numpy(memory[rows]) for rows in (slice(16), slice(16, 32))]
+    assert beside[0].data_ptr() + beside[0].nbytes == beside[1].data_ptr()
+    assert CallCase.of(x, *beside, down, "silu").order == 1
 
 
 def test_an_optimizer_step_keeps_them_apart_as_parameters() -> None:

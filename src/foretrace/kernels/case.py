@@ -19,8 +19,8 @@ class CallCase(NamedTuple):
 
     `rows` are the strides between the rows of x, gate, up and down, in elements, and 0 where the
     elements of a row do not follow each other; `aligned` says that all four begin on the 16-byte
-    grid. `order` is how up's weight lies to gate's: 2 right
-    behind it, 1 behind, -1 before, 0 at the same place.
+    grid. `order` is how up's weight lies to gate's: 2 right behind it in the same storage, 1
+    behind, -1 before, 0 at the same place.
     """
 
     size: Size
@@ -42,7 +42,7 @@ class CallCase(NamedTuple):
             tensor.stride(0) * (tensor.stride(1) == 1) for tensor in tensors
         )
         rows = x_row, gate_row, up_row, down_row
-        order = order_of(second - start, gate.nbytes)
+        order = order_of(second - start, gate, up)
         size = x.shape[0], d, h
         return CallCase(size, x.dtype, x.get_device(), activation, rows, aligned, order)
 
@@ -54,6 +54,9 @@ class CallCase(NamedTuple):
         return self.dtype in SHORT and self.aligned and all(self.rows) and not units & 7
 
 
-def order_of(way: int, size: int) -> int:
-    """`CallCase.order` of two weights of `size` bytes, `way` bytes from gate to up."""
-    return 2 if way == size else (way > 0) - (way < 0)
+def order_of(way: int, gate: Tensor, up: Tensor) -> int:
+    """`CallCase.order` of two weights, `way` bytes from gate to up."""
+    if way != gate.nbytes:
+        return (way > 0) - (way < 0)
+    # Allocators put two weights of a model side by side: no matmul may take them for one.
+    return 2 if gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr() else 1

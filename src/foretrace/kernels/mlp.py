@@ -96,7 +96,7 @@ def gated_mlp(
             off_grid = (x.data_ptr() | start | second | w_down.data_ptr()) & (GRID - 1)
             if (
                 aligned == (not off_grid)
-                and order == order_of(second - start, w_gate.nbytes)
+                and order == order_of(second - start, w_gate, w_up)
                 and torch._C._cuda_getDevice() == device
                 and not torch._C._cuda_isCurrentStreamCapturing()
             ):

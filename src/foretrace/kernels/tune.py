@@ -124,6 +124,10 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
     for columns in (63, 64):
         gate = torch.zeros(8, columns, dtype=dtype, device="cuda", requires_grad=True)
         gated(gate, gate.detach(), activation).backward(torch.ones_like(gate))
+    # What a first call loads for later graphs: off the grid and on it, products and factors.
+    for size in ((7, 63, 63), (8, 64, 64), (routes.MANY, 64, 64)):
+        at = gate.get_device()
+        steps.load_pointwise(CallCase(size, dtype, at, activation, (0, 0, 0, 0), True, 2))
     pad(gate.get_device(), dtype, (8, 63), 63, (8, 64))(gate.detach(), torch.empty_like(gate))
 
 
