@@ -87,6 +87,9 @@ def _forward(case: CallCase, plan: Plan, *, save: bool) -> Callable[..., Triple]
 def backward(case: CallCase, plan: Plan) -> Callable[..., Gradients]:
     """The gradients of x, of gate and up one below the other, and of down, as a function of dy, x,
     gate, up, down, the activations, what `saved_as` says, and which of the three are wanted.
+
+    Weights are read last to first, and their gradients written after that: what a forward pass read
+    just before, as with checkpoints, is still in L2.
     """
     gradient = gradient_part(case, plan.gradient)
 
@@ -95,12 +98,12 @@ def backward(case: CallCase, plan: Plan) -> Callable[..., Gradients]:
         wanted: tuple[bool, bool, bool],
     ) -> Gradients:  # fmt: skip
         want_x, want_gate_up, want_down = wanted
-        d_down = torch.mm(dy.t(), middle) if want_down else None
-        if not (want_x or want_gate_up):
-            return None, None, d_down
-        grads = gradient(dy, down, pre)
-        d_gate_up = weight_gradient(grads, x) if want_gate_up else None
-        return input_gradient(case, grads, gate, up) if want_x else None, d_gate_up, d_down
+        dx = d_gate_up = None
+        if want_x or want_gate_up:
+            grads = gradient(dy, down, pre)
+            dx = input_gradient(case, grads, gate, up) if want_x else None
+            d_gate_up = weight_gradient(grads, x) if want_gate_up else None
+        return dx, d_gate_up, torch.mm(dy.t(), middle) if want_down else None
 
     return compute
 
@@ -130,19 +133,17 @@ def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[.
         right: Tensor, wanted: tuple[bool, bool, bool],
     ) -> Gradients:  # fmt: skip
         want_x, want_gate_up, want_down = wanted
-        d_down = torch.mm(dy.t(), middle) if want_down else None
-        if not (want_x or want_gate_up):
-            return None, None, d_down
-        d_left, d_right = product(dy, down), new_hidden()
-        if left.stride(0) == right.stride(0) == step:
-            differentiate(d_left, left, right, d_left, d_right)
-        else:  # a hook moved what was saved
-            gated_backward(d_left, left, right, d_left, d_right, case.activation)
-        d_gate_up = None
-        if want_gate_up:
-            d_gate_up = torch.mm(d_left.t(), x), torch.mm(d_right.t(), x)
-        dx = torch.mm(d_left, gate).addmm_(d_right, up) if want_x else None
-        return dx, d_gate_up, d_down
+        dx = d_gate_up = None
+        if want_x or want_gate_up:
+            d_left, d_right = product(dy, down), new_hidden()
+            if left.stride(0) == right.stride(0) == step:
+                differentiate(d_left, left, right, d_left, d_right)
+            else:  # a hook moved what was saved
+                gated_backward(d_left, left, right, d_left, d_right, case.activation)
+            dx = torch.mm(d_right, up).addmm_(d_left, gate) if want_x else None
+            if want_gate_up:
+                d_gate_up = torch.mm(d_left.t(), x), torch.mm(d_right.t(), x)
+        return dx, d_gate_up, torch.mm(dy.t(), middle) if want_down else None
 
     return saving, backward
 
@@ -371,7 +372,7 @@ def input_gradient(case: CallCase, grads: Tensor, gate: Tensor, up: Tensor) -> T
     if packed is not None:
         return torch.mm(grads, packed)
     left, right = grads.chunk(2, 1)
-    return torch.mm(left, gate).addmm_(right, up)
+    return torch.mm(right, up).addmm_(left, gate)
 
 
 def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
