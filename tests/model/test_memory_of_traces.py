@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpus.builder import TraceBuilder
+from foretrace.analyze.guess import check
 from foretrace.base.errors import TraceError
 from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.from_trace import HOST, snapshot_of_trace
@@ -59,8 +60,11 @@ def test_a_cpu_is_read_where_no_gpu_has_events(tmp_path: Path) -> None:
     for event in built.events:
         if event["name"] == "[memory]":
             event["args"] |= {"Device Type": 0, "Device Id": -1}
-    snapshot = snapshot_of_trace(open_made(built, tmp_path), "t.json")
+    trace = open_made(built, tmp_path)
+    snapshot = snapshot_of_trace(trace, "t.json")
     assert (snapshot.histories[0].device, snapshot.card) == (HOST, "CPU")
+    [answer] = check(trace, "peak memory < 1 GB")
+    assert (answer.verdict, "only those of a CPU" in answer.why) == ("unknown", True)
 
 
 def test_a_trace_without_memory_events_says_how_to_record_them(tmp_path: Path) -> None:

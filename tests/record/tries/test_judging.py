@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,18 @@ def test_one_slow_block_is_no_gain() -> None:
 
 def test_a_gain_below_two_percent_is_none() -> None:
     assert not gain([(101.5, 100)] * 11).is_gain
+
+
+@pytest.mark.parametrize(
+    ("pairs", "why"),
+    [
+        ([(90, 100), (180, 100), (225, 100), (300, 100)], "0.90x to 3.00x"),
+        ([(101, 100)] * 4, ""),
+        ([(90, 100)] * 4, "slower"),
+    ],
+)
+def test_a_ratio_that_is_no_gain_shows_its_interval(pairs: list[Any], why: str) -> None:
+    assert gain(pairs).why_not == why
 
 
 @pytest.mark.parametrize("count", [11, 33, 99])

@@ -39,6 +39,13 @@ class Gain(Struct, frozen=True):
         """Whether it is faster beyond doubt."""
         return self.low > 1 and self.ratio >= LEAST
 
+    @property
+    def why_not(self) -> str:
+        """Why it is no gain, where the ratio alone does not say so: the interval begins below 1."""
+        if self.high < 1:
+            return "slower"
+        return f"{self.low:.2f}x to {self.high:.2f}x" if self.ratio >= LEAST else ""
+
 
 def gain(pairs: Sequence[tuple[float, float]]) -> Gain:
     """The ratio of the times of pairs (off, on), as a median with an interval."""

@@ -267,7 +267,7 @@ class Tournament:
         if faster.is_gain:
             row = replace(row, state=KEPT, why="")
         else:
-            row = replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
+            row = replace(row, state=NO_GAIN, why=faster.why_not)
         return self._with_cost(row, found)
 
     def _with_cost(self, row: TriedFix, found: MeasuredPairs) -> TriedFix:

@@ -45,6 +45,12 @@ def _by_device(window: Window, column: str) -> list[int]:
     return found
 
 
+def _what_instead(window: Window) -> str:
+    if window.evidence.trace.tables["memory"].height:
+        return ", only those of a CPU: `foretrace memory TRACE` reads them"
+    return ": record with profile_memory=True"
+
+
 @prediction(
     "memory",
     55,
@@ -65,7 +71,7 @@ def _peak(window: Window, query: Query) -> Measurement:
     if view is not None:
         return _peak_held(query, view)
     if not devices:
-        raise Unknown("no GPU memory events in this trace: record with profile_memory=True")
+        raise Unknown(f"no GPU memory events in this trace{_what_instead(window)}")
     window.need_whole()
     value = max(devices)
     return Measurement(query.judge(value), bytes_text(value))
