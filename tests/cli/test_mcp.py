@@ -67,6 +67,14 @@ def test_only_files_inside_the_folders_are_opened(tmp_path: Path) -> None:
     assert tools._path("mlp_eager") == str(recordings.traces()["mlp_eager"])
 
 
+def test_traces_lists_what_can_be_asked_about(tmp_path: Path) -> None:
+    for name in ("a.json.gz", "a.run.json", "a.memory.pickle", "notes.txt"):
+        (tmp_path / name).write_text("{}")
+    listed = Tools([tmp_path.resolve()]).traces().split()
+    assert listed[1:4] == ["a.json.gz", "a.memory.pickle", "packaged:"]
+    assert {"mlp_eager,", "gpt_leak,"} <= set(listed)
+
+
 def test_a_file_that_is_no_trace_is_answered_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("no json")
     answer = Tools([tmp_path.resolve()]).overview("bad.json")

@@ -71,14 +71,18 @@ class Tools:
         return [getattr(self, name) for name in names.split()]
 
     def traces(self) -> str:
-        """The files that can be asked about, and how to list the packaged recordings."""
+        """The files that can be asked about, and packaged recordings by name."""
+        from foretrace.read import recordings
+        from foretrace.schema.run_record import SUFFIX
+
         found = [
             str(path.relative_to(folder))
             for folder in self.folders
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.name.endswith(TRACES)
+            if path.is_file() and path.name.endswith(TRACES) and not path.name.endswith(SUFFIX)
         ]
-        return _block("\n".join([*found, "packaged: mlp_eager, llama_train_eager, ..."]))
+        packaged = [*recordings.traces(), *recordings.snapshots()]
+        return _block("\n".join([*found, textwrap.fill(f"packaged: {', '.join(packaged)}", 100)]))
 
     def overview(self, trace: str) -> str:
         """What bounds a step, what to do first with its predicted time, where the time goes."""
