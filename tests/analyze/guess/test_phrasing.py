@@ -76,8 +76,7 @@ matmuls take more than half of the time = matmul time > 50% of gpu time
 gemm share > 40% = gemm time > 40% of gpu time
 most of the time is spent in gemm = gemm time > 50% of gpu time
 gemm dominates = gemm time > 50% of gpu time
-step time < 10 ms = per step: cpu time < 10 ms
-each iteration takes less than 10 ms = per step: cpu time < 10 ms
+each iteration takes less than 10 ms = per step: step time < 10 ms
 the average gemm takes 50 us = average gemm time == 50 us
 longest kernel < 100 us = longest kernel time < 100 us
 gemm achieves at least 500 TFLOPS = gemm rate >= 500 TFLOP/s each

@@ -147,7 +147,7 @@ def list_of(part: Read, *, least: int, joints: Words = (",", "and", "then")) -> 
 def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
     """`gpu time`, `cpu time`, `gemm time`, `pointwise bytes`; a selector alone is counted."""
     word, follower = key_at(tokens, place), key_at(tokens, place + 1)
-    if word in CLOCKS and follower == "time":
+    if word in (*CLOCKS, "step") and follower == "time":
         return Measure(f"{word} time", f"{word} time"), place + 2
     if word in CLOCKS and not follower.startswith("kernel"):
         raise ParseFailure(place + 1, ["time"])

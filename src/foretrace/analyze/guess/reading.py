@@ -294,7 +294,7 @@ class ClaimReader:
         filled = [
             _filled(
                 template + total,
-                args | {"clock": each, "on": each.strip() or "cpu", "who": "", "whole": whole},
+                args | {"clock": each, "on": each.strip() or "step", "who": "", "whole": whole},
             )
             for each in clocks
         ]

@@ -17,6 +17,7 @@ from foretrace.analyze.guess.traits import has_trait
 from foretrace.analyze.guess.windows import Unknown, Window, module_named, named
 from foretrace.analyze.guess.words import COPIES, Selector, Trait
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
+from foretrace.model.bounds import spent, unprofiled_ns, unprofiled_step_ns
 from foretrace.model.cpu_ops import bare, cpu_does
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, union_length
@@ -297,8 +298,8 @@ _NO_TIME = "some GPU operations have no time"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`name` is gpu, cpu or wall time, or time, flops, bytes or count of `selector`'s matches, of
-    the time also of those that `more` match.
+    """`name` is gpu, cpu, wall or step time, or time, flops, bytes or count of `selector`'s
+    matches, of the time also of those that `more` match.
     """
 
     text: str
@@ -435,14 +436,42 @@ def _cpu_time(window: Window) -> float:
 
 
 def _wall_time(window: Window) -> float:
-    """The run record beside the trace has the wall time of one call of its region."""
-    run, where = window.evidence.trace.run, window.region
+    """The run record beside the trace has the wall time of one step, or one call of its region."""
+    run = window.evidence.trace.run
     wall, region = run.timing.wall_ns_per_call, run.rung.region
-    if wall is None or region is None:
-        raise Unknown("wall time needs a run record beside the trace: record with `foretrace run`")
-    if not named(where or region, region):
-        raise Unknown(f"the run record has the wall time of a call of {region} alone")
-    return wall
+    if wall is None:
+        needs = "a run record beside the trace: record with `foretrace record`"
+        raise Unknown(f"wall time needs {needs}")
+    found = wall if window.whole else without_profiler(window)
+    if found is None:
+        what = "a step" if region is None else f"a call of {region}"
+        raise Unknown(f"the run record has the wall time of {what} alone")
+    return found
 
 
-_TIMES = {"gpu time": _gpu_time, "cpu time": _cpu_time, "wall time": _wall_time}
+def _step_time(window: Window) -> float:
+    """As `foretrace look` gives it: without the profiler where a run record says so."""
+    return without_profiler(window) or _cpu_time(window)
+
+
+def without_profiler(window: Window) -> float | None:
+    """The time of a step or a region's call that the run record has; None where it has none."""
+    window.need_whole()
+    trace = window.evidence.trace
+    every = [*trace.spans.steps, *trace.spans.region_groups().get(window.region, [])]
+    span = next((each for each in every if each.start_ns == window.start_ns), None)
+    if span is None:
+        return None
+    time = spent(trace, span)
+    if time is not None:
+        return None if time.profiled else time.wall_ns
+    is_step = bool(trace.host.is_step[span.event])
+    return unprofiled_step_ns(trace) if is_step else unprofiled_ns(trace, span.name)
+
+
+_TIMES = {
+    "gpu time": _gpu_time,
+    "cpu time": _cpu_time,
+    "wall time": _wall_time,
+    "step time": _step_time,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import mean, median
 
@@ -19,15 +19,19 @@ from foretrace.analyze.guess.kinds import (
     prediction,
     tally,
 )
-from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each, select
-from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
+from foretrace.analyze.guess.selection import (
+    CLOCKS,
+    Measure,
+    certain,
+    each,
+    select,
+    without_profiler,
+)
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, named, windows_of
 from foretrace.analyze.guess.words import (
     Amount,
     Compare,
-    ParseFailure,
     Selector,
-    Token,
-    read_selector,
 )
 from foretrace.base.units import bytes_text, count_text, flops_text, percent_text, time_text
 
@@ -38,6 +42,46 @@ _STATISTICS: dict[str, Callable[[list[float]], float]] = {
     "median": median,
 }
 _NOTES = {"cpu time": " (includes profiler overhead)", "wall time": " (without the profiler)"}
+
+
+def _asks_step(query: Query) -> bool:
+    """`a step takes 7 ms`; `every step`, `the model takes 7 ms` where the run record says it."""
+    what: Selector | None = query.args.get("what")
+    if what is None or what.ordinal is not None:
+        return False
+    if query.args.get("longest", "median") not in ("median", "mean", "average"):
+        return False
+    if what.kind == "region":
+        region = query.windows[0].evidence.trace.run.rung.region
+        return region is not None and named(what.name, region)
+    if what.kind != "step" or what.name:
+        return False
+    several = {"each", "quantifier", "most", "part", "longest"} & set(query.args)
+    return not several or without_profiler(_passes(query)[0]) is not None
+
+
+def _passes(query: Query) -> list[Window]:
+    first, what = query.windows[0], query.args.get("what")
+    if what is not None and what.kind == "region":
+        return windows_of(Scope("region", what.name), first.evidence)
+    return windows_of(Scope("pass"), first.evidence) if first.whole else query.windows
+
+
+def _step(query: Query) -> Measurement:
+    """How long a step takes: without the profiler where a run record says it."""
+    passes, run = _passes(query), query.windows[0].evidence.trace.run
+    recorded = without_profiler(passes[0])
+    values = [Measure("step time", "step time").median(passes)]
+    # `a step takes 7 ms` is about the typical one, `a step takes more than 9 ms` about any.
+    typical = query.args.get("quantifier") == "some" and query.compare.symbol not in (">", ">=")
+    if recorded is not None and {"each", "quantifier"} & set(query.args) and not typical:
+        values = list(run.timing.block_ns) or values
+    found_out = {"hit": True, "miss": False, "unknown": None}
+    answers = [found_out[query.nearly(value)] for value in values]
+    verdict = judge_all(query.args.get("quantifier", "every"), answers, unclear=False)
+    ends = " to ".join(dict.fromkeys(map(time_text, (min(values), max(values)))))
+    note = _NOTES["cpu time" if recorded is None else "wall time"]
+    return Measurement(verdict, ends + note, window=passes[0])
 
 
 def _agreed(query: Query, what: Measure) -> float:
@@ -123,33 +167,26 @@ def masked_lanes(miss: Miss) -> bool:
     return all(geglu) and any(count & (count - 1) for count in columns)
 
 
-def _timed(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
-    """What has a time: of all steps together nobody asks for one."""
-    found, after = read_selector(tokens, place)
-    if found.kind == "step" and not found.name and found.ordinal is None:
-        raise ParseFailure(place, ["per step: cpu time"])
-    return found, after
-
-
 @prediction(
     "time",
     70,
     f"[median] {'|'.join(CLOCKS)} time {{compare:compare}} {{amount:time}}",
+    "[median] step [time] {compare:compare} {amount:time}",
     "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
     "{what:selector} "
     "[time|takes|take] [{compare:compare}] {amount:time}",
-    "{what:timed} time {compare:compare} {amount:time} [each]",
-    "{what:timed} takes|take [{compare:compare}] {amount:time} [each]",
+    "{what:selector} time {compare:compare} {amount:time} [each]",
+    "{what:selector} takes|take [{compare:compare}] {amount:time} [each]",
     "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
     "most {what:selector} takes|take [{compare:compare}] {amount:time}",
     "[{share:phrase}] {part:share} of {what:selector} takes|take [{compare:compare}] {amount:time}",
     "{what:selector} time varies by {compare:compare} {amount:share}",
-    slots={"timed": Slot("a selector; of steps, the time is `per step: cpu time`", _timed)},
     reasons=(masked_lanes,),
 )
 def _timed_work(query: Query) -> Measurement:
     """Time: of the GPU (the union of its operations), of the host (the length of the window), of
     kernels (the sum of durations), of a call without the profiler (`wall time`, from a run record).
+    A step takes its wall time where a run record has it, and else its host time.
 
     Several calls are judged by the one with the median GPU time. `median`, `mean`, `longest` and
     `shortest` before a kernel word are over all its launches in the scope. Host times include
@@ -159,6 +196,8 @@ def _timed_work(query: Query) -> Measurement:
     """
     if "varies" in query.args:
         return _spread(query)
+    if "step" in query.args or _asks_step(query):
+        return _step(query)
     if {"each", "quantifier", "most", "part"} & set(query.args):
         return per_window(_every)(query)
     if query.args.get("longest", "total") != "total":

@@ -1,0 +1,78 @@
+"""How long a step takes: without the profiler where the run record says it, as on the first screen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from analyze.guess.conftest import H200
+from foretrace.analyze.guess import check, parse
+
+# llama: 9.19 to 9.83 ms with the profiler, 7.19 ms without
+LLAMA = H200 / "ladder" / "model_llama_4x512x4x768x12x3072x32000_bf16"
+
+
+@pytest.fixture
+def judged(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """Verdict and measured text of a sentence, on llama with this timing in its record."""
+    for file in LLAMA.parent.glob(f"{LLAMA.name}.*"):
+        shutil.copy(file, tmp_path)
+    path = tmp_path / f"{LLAMA.name}.run.json"
+    record = json.loads(path.read_text())
+    change: dict[str, Any] = getattr(request, "param", {})
+    record["timing"] |= change.get("timing", {})
+    record["rung"] |= change.get("rung", {})
+    path.write_text(json.dumps(record))
+    trace = ft.open(tmp_path / f"{LLAMA.name}.json.gz", cache=False)
+
+    def judge(text: str) -> tuple[str, str]:
+        (found,) = check(trace, [parse(text)])
+        return found.verdict, found.measured
+
+    return judge
+
+
+RECORDED = "7.19 ms (without the profiler)"
+PROFILED = "9.59 ms (includes profiler overhead)"
+NO_RECORD = {"timing": {"wall_ns_per_call": None}}
+OF_STEPS = {
+    "timing": {"wall_ns_per_call": 6e6, "block_ns": [5e6, 6e6, 9e6]},
+    "rung": {"region": None},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["step < 8 ms", "step time is 7.2 ms", "a step takes about 7 ms", "no step takes more than 9 ms",
+     "per step: step time < 8 ms", "per step: wall time < 8 ms", 'region "model_fwd" takes about 7 ms'],
+)  # fmt: skip
+def test_a_run_record_says_it(judged: Any, text: str) -> None:
+    assert judged(text) == ("hit", RECORDED)
+
+
+def test_host_time_is_that_with_the_profiler(judged: Any) -> None:
+    assert judged("per step: cpu time < 8 ms") == ("miss", PROFILED)
+    assert judged("the longest step takes 9.83 ms") == ("hit", "9.83 ms (longest of 3)")
+
+
+@pytest.mark.parametrize("judged", [NO_RECORD], indirect=True)
+def test_without_a_record_it_is_host_time(judged: Any) -> None:
+    assert judged("step < 8 ms") == ("miss", PROFILED)
+    assert judged("step takes 9.6 ms") == ("hit", PROFILED)
+    assert judged("per step: wall time < 8 ms")[0] == "unknown"
+
+
+@pytest.mark.parametrize("judged", [OF_STEPS], indirect=True)
+def test_every_step_is_each_that_was_timed(judged: Any) -> None:
+    assert judged("a step takes 6 ms") == ("hit", "6.00 ms (without the profiler)")
+    assert judged("every step takes less than 8 ms") == (
+        "miss",
+        "5.00 ms to 9.00 ms (without the profiler)",
+    )
+    assert judged("a step takes more than 8 ms")[0] == "hit"
+    assert judged("per step: wall time < 8 ms")[0] == "hit"
