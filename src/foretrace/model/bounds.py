@@ -109,7 +109,8 @@ def _spent(trace: Analysis, span: Span) -> Spent | None:
 
 def _record_of_step(trace: Analysis, span: Span) -> float | None:
     """The wall time of a step: recorded, or that of the only call in it that launched anything."""
-    if trace.host.is_step[span.event] and (known := unprofiled_step_ns(trace)) is not None:
+    is_step = span.event >= 0 and trace.host.is_step[span.event]
+    if is_step and (known := unprofiled_step_ns(trace)) is not None:
         return known
     every = trace.spans.region_groups().get(trace.run.rung.region or "", [])
     first = bisect_left(every, span.start_ns, key=_began)

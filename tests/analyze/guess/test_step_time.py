@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyze.guess.conftest import H200
+from analyze.guess.conftest import H200, without
 from foretrace.analyze.guess import check, parse
+from foretrace.show.overview import look
+from opened_traces import opened
 
 # llama: 9.19 to 9.83 ms with the profiler, 7.19 ms without
 LLAMA = H200 / "ladder" / "model_llama_4x512x4x768x12x3072x32000_bf16"
@@ -53,6 +55,23 @@ OF_STEPS = {
 )  # fmt: skip
 def test_a_run_record_says_it(judged: Any, text: str) -> None:
     assert judged(text) == ("hit", RECORDED)
+
+
+@pytest.mark.parametrize("name", ["linear_eager_1024x32x64_bf16", "mlp_fused_64x128x768x3072_bf16"])
+def test_it_is_what_the_first_screen_says(name: str) -> None:
+    trace = opened(LLAMA.parent / f"{name}.json.gz")
+    busy, length = (
+        found.measured for found in check(trace, [parse("gpu busy > 0%"), parse("step > 0 ms")])
+    )
+    said = look(trace).verdict.text
+    assert f"({busy.partition(' ')[0]})" in said
+    assert f"of {length.partition(' (')[0]} per step" in said
+
+
+def test_without_steps_it_is_unknown(tmp_path: Path) -> None:
+    trace = without(tmp_path, "mlp_eager", drop=lambda event: "annotation" in event.get("cat", ""))
+    (found,) = check(trace, [parse("step < 8 ms")])
+    assert (found.verdict, found.why[:22]) == ("unknown", "the trace has no steps")
 
 
 def test_host_time_is_that_with_the_profiler(judged: Any) -> None:

@@ -457,10 +457,8 @@ def _step_time(window: Window) -> float:
 def without_profiler(window: Window) -> float | None:
     """The time of a step or a region's call that the run record has; None where it has none."""
     window.need_whole()
-    trace = window.evidence.trace
-    every = [*trace.spans.steps, *trace.spans.region_groups().get(window.region, [])]
-    span = next((each for each in every if each.start_ns == window.start_ns), None)
-    if span is None:
+    trace, span = window.evidence.trace, window.span
+    if span.event < 0:
         return None
     time = spent(trace, span)
     if time is not None:

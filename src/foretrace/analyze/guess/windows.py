@@ -48,7 +48,7 @@ class Window:
 
     `rows` are GPU operations in launch order. `track` is set for ops and modules: what other
     threads did meanwhile does not belong to them. `part` is the pass that `rows` are of, where no
-    range marks it. `region` is the name of a region, or of a step.
+    range marks it. `region` is the name of a region, or of a step, and `event` its host event.
     """
 
     evidence: Evidence
@@ -59,6 +59,7 @@ class Window:
     track: int | None = None
     region: str = ""
     part: str = ""
+    event: int = -1
 
     @property
     def whole(self) -> bool:
@@ -68,7 +69,8 @@ class Window:
     @property
     def span(self) -> Span:
         """The window as the model has it; not for the whole trace."""
-        return Span(self.region, 0, -1, self.start_ns or 0, self.end_ns or 0, self.rows)
+        start, end = self.start_ns or 0, self.end_ns or 0
+        return Span(self.region, 0, self.event, start, end, self.rows)
 
     @property
     def length_ns(self) -> int:
@@ -271,7 +273,8 @@ def _absent(evidence: Evidence, problem: str) -> Exception:
 
 def span_window(evidence: Evidence, span: Span, label: str) -> Window:
     """What one step or one call of a region holds."""
-    return Window(evidence, label, span.work, span.start_ns, span.end_ns, region=span.name)
+    begin, end = span.start_ns, span.end_ns
+    return Window(evidence, label, span.work, begin, end, region=span.name, event=span.event)
 
 
 def _steps(evidence: Evidence, scope: Scope) -> list[Window]:

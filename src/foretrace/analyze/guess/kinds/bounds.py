@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import Measurement, Query, comparison, prediction
-from foretrace.analyze.guess.selection import middle, select
+from foretrace.analyze.guess.selection import middle, select, without_profiler
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
 from foretrace.analyze.guess.words import Amount, Compare
 from foretrace.base.units import percent_text, time_text
@@ -145,7 +146,17 @@ def _limited(query: Query) -> Measurement:
     query.need_gpu()
     if any(window.lost > len(window.rows) for window in query.windows):
         raise Unknown("most launches have no GPU event, as during the capture of a graph")
+    query = _of_record(query)
     return _bound(query) if "bound" in query.args else _share(query)
+
+
+def _of_record(query: Query) -> Query:
+    """Of the recording: its steps or calls, where the run record has their time."""
+    if not query.windows[0].whole:
+        return query
+    passes = windows_of(Scope("pass"), query.windows[0].evidence)
+    known = all(len(each.rows) and without_profiler(each) is not None for each in passes)
+    return replace(query, scope=Scope("pass"), windows=passes) if known else query
 
 
 class LongestGap(NamedTuple):

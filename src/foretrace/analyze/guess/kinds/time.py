@@ -70,6 +70,8 @@ def _passes(query: Query) -> list[Window]:
 def _step(query: Query) -> Measurement:
     """How long a step takes: without the profiler where a run record says it."""
     passes, run = _passes(query), query.windows[0].evidence.trace.run
+    if passes[0].whole:
+        raise Unknown("the trace has no steps: record with a schedule and call step()")
     recorded = without_profiler(passes[0])
     values = [Measure("step time", "step time").median(passes)]
     # `a step takes 7 ms` is about the typical one, `a step takes more than 9 ms` about any.
