@@ -5,6 +5,8 @@ says.
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -243,3 +245,18 @@ def test_operators_pass_opcheck_on_a_cpu() -> None:
     torch.testing.assert_close(y, mlp_reference(*tensors, "silu"))
     arguments = (torch.randn_like(y), *tensors, middle, pre, "silu")
     torch.library.opcheck(torch.ops.foretrace.gated_mlp_backward.default, arguments)
+
+
+@pytest.mark.parametrize("words", [["mlp"], ["geglu"], ["sweep"], ["tune", "64x64x64"]])
+def test_a_benchmark_without_triton_says_what_it_needs(words: list[str]) -> None:
+    """A plain CPU installation of torch has no Triton; the table of routes is read all the same."""
+    program = f"""
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "triton" else found(name, *more)
+sys.modules["triton"] = None
+from foretrace.cli import main
+sys.exit(main(["bench", *{words}]))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, "foretrace[bench]" in ended.stderr) == (4, True), ended.stderr

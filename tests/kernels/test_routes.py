@@ -12,8 +12,7 @@ import torch
 pytest.importorskip("triton")
 
 from foretrace.kernels import routes, steps, tune
-from foretrace.kernels.case import CallCase
-from foretrace.kernels.device.products import Tile
+from foretrace.kernels.case import CallCase, Tile
 from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
     ALL_LIBRARY,

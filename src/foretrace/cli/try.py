@@ -122,7 +122,9 @@ def _guessed(known: list[str]) -> Any:
     from foretrace.schema.documents.tries import TriedGuess
 
     click.echo(f"Known fixes: {', '.join(known)}", err=True)
-    which = click.prompt("Which one will help most", type=click.Choice(known), err=True)
+    which = click.prompt(
+        "Which one will help most", type=click.Choice(known), show_choices=False, err=True
+    )
     factor = click.prompt("How many times faster will it be", type=click.FloatRange(0.1), err=True)
     return TriedGuess(which, factor)
 

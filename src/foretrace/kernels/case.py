@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,27 @@ Size = tuple[int, int, int]
 # Every pointer of such tensors is a multiple of this many bytes.
 GRID = 16
 SHORT = (torch.bfloat16, torch.float16)
+
+
+class Tile(NamedTuple):
+    """How a matmul is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
+
+    `resident` is programs per multiprocessor (persistent kernels). `split` is parts of the depth
+    (narrow matmuls), or how many buffers an epilogue has (specialised matmuls).
+    """
+
+    bm: int
+    bn: int
+    bk: int
+    stages: int
+    warps: int
+    group: int = 8
+    resident: int = 1
+    split: int = 1
+
+    def options(self) -> dict[str, Any]:
+        """Triton's launch options."""
+        return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
 
 
 class CallCase(NamedTuple):

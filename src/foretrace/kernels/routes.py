@@ -34,12 +34,9 @@ from typing import NamedTuple
 
 import torch
 
-from foretrace.kernels.case import Size
+from foretrace.kernels.case import Size, Tile
 from foretrace.kernels.estimate import Estimate, TimesBySize, estimate
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
-
-if HAVE_TRITON:
-    from foretrace.kernels.device.products import Tile
 
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient", "whole", "whole_saving")
 # A route must be this much faster than the plain one where both were measured: medians of two equal

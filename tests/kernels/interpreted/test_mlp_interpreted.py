@@ -10,8 +10,7 @@ from exactness import assert_as_good_as_torch
 
 from foretrace.kernels import GeGLUMLP, gated_mlp, mlp_reference, steps
 from foretrace.kernels import mlp as mlp_module
-from foretrace.kernels.case import CallCase
-from foretrace.kernels.device.products import Tile
+from foretrace.kernels.case import CallCase, Tile
 from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
 from sweep import FULL
 

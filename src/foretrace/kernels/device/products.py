@@ -10,39 +10,18 @@ that a call has nothing left to decide.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
-from foretrace.kernels.case import CallCase
+from foretrace.kernels.case import CallCase, Tile
 from foretrace.kernels.device.gradient import gradient_tma_kernel
 from foretrace.kernels.device.launch import Launch, Variant, interpreted
 from foretrace.kernels.device.narrow import split_kernel
 from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
 from foretrace.kernels.device.workspace import memory_for_sums
-
-
-class Tile(NamedTuple):
-    """How a matmul is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
-
-    `resident` is programs per multiprocessor (persistent kernels). `split` is parts of the depth
-    (narrow matmuls), or how many buffers an epilogue has (specialised matmuls).
-    """
-
-    bm: int
-    bn: int
-    bk: int
-    stages: int
-    warps: int
-    group: int = 8
-    resident: int = 1
-    split: int = 1
-
-    def options(self) -> dict[str, Any]:
-        """Triton's launch options."""
-        return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
 
 
 def takes_tma(case: CallCase) -> bool:
