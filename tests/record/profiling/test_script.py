@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import os
@@ -163,6 +164,18 @@ def test_no_step_begins_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)  # noqa: B023
             module(torch.ones(1, 2))
     assert len(marks) == 2
+
+
+def test_a_copy_of_the_outermost_module_works_and_begins_no_step(tmp_path: Path) -> None:
+    marks, net = [], torch.nn.Linear(2, 2)
+    with StepFinder(lambda: marks.append("step")):
+        net(torch.ones(1, 2))
+        torch.save(net, tmp_path / "net.pt")
+        copies = [copy.deepcopy(net), torch.load(tmp_path / "net.pt", weights_only=False)]
+        for each in (net, *copies):
+            assert torch.equal(each(torch.ones(1, 2)), net(torch.ones(1, 2)))
+    assert len(marks) == 1 + 4, "the module alone, whose output each is compared with"
+    assert b"foretrace" not in (tmp_path / "net.pt").read_bytes()
 
 
 def test_cupti_is_detached_after_the_trace_and_never_with_it(

@@ -41,7 +41,7 @@ from torch.profiler.profiler import _KinetoProfile
 
 from foretrace.base import files
 from foretrace.record.profiling.export import copy_trace
-from foretrace.record.profiling.patches import replaced
+from foretrace.record.profiling.patches import ModuleHook, replaced
 from foretrace.record.profiling.run_record import on_cuda
 from foretrace.record.profiling.window import Capture
 
@@ -97,7 +97,7 @@ class StepFinder:
         self._handles[0].remove()
         self._outer = module
         self._found(module)
-        self._handles[0] = module.register_forward_pre_hook(self._called)
+        self._handles[0] = module.register_forward_pre_hook(ModuleHook(self._called))
         self._called(module, arguments)
 
     def _called(self, module: Any, arguments: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from msgspec import Struct
 
-from foretrace.record.profiling.patches import replaced
+from foretrace.record.profiling.patches import ModuleHook, replaced
 from foretrace.record.tries.rounds import Edit
 
 # functions of torch that a fix may replace: ours must stay what they are
@@ -96,8 +96,8 @@ class Session:
         self.outermost = module
         if self.call is None:
             self._draw_apart()  # this call has begun
-            module.register_forward_pre_hook(self._draw_apart)
-            module.register_forward_hook(self._called)
+            module.register_forward_pre_hook(ModuleHook(self._draw_apart))
+            module.register_forward_hook(ModuleHook(self._called))
 
     def _draw_apart(self, *_: object) -> None:
         if torch.compiler.is_compiling():  # of a module that was compiled in place

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from foretrace.record.profiling.patches import ModuleHook
 from foretrace.record.profiling.run_record import CORES
 from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import GPU, ForwardSwitch, Session, Switch
@@ -77,7 +78,7 @@ class _Tf32(Switch):
             self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
             # a script may turn them off in every step
             if self.session.outermost is not None:
-                self.session.outermost.register_forward_pre_hook(self._again)
+                self.session.outermost.register_forward_pre_hook(ModuleHook(self._again))
         super().turn(on)
         self._set(*("high", True) if on else self._before)
 
