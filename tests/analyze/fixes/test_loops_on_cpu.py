@@ -260,3 +260,66 @@ def test_a_copy_that_the_next_op_does_not_need(then: str, goes: bool, tmp_path: 
     order = "drop .contiguous() before bmm"
     why = "1 copy per step, and the op behind it takes strides"
     assert said(found(step, tmp_path)) == ([(order, why)] if goes else [])
+
+
+@pytest.mark.parametrize(
+    ("op", "order"), [("conv2d", "one convolution with groups=8"), ("celu", "")]
+)
+def test_a_convolution_of_each_part(op: str, order: str, tmp_path: Path) -> None:
+    """Long ops gain nothing by a batch; convolutions do by groups, however long they take."""
+
+    def step(sketch: Sketch) -> None:
+        sketch.op("aten::split", us=60, dims=[[4, 16, 8, 8], [], []])
+        split = sketch.events[-1]
+        for at in range(8):
+            narrow = {"name": "aten::narrow", "ts": sketch.now - 55 + 3 * at, "dur": 2, "args": {}}
+            sketch.events.append(split | narrow)
+        for _ in range(8):
+            dims = [[4, 2, 8, 8], [2, 2, 3, 3]]
+            sketch.op(f"aten::{op}", us=200, dims=dims, types=["float", "float"])
+        sketch.op("aten::cat", us=20)
+
+    why = "the same op runs 8 times per step, on one slice each"
+    assert said(found(step, tmp_path)) == ([(order, why)] if order else [])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "rounds", "seen"),
+    [
+        ("aten::rand", "aten::multinomial", 32, True),  # policies of environments
+        ("aten::embedding", "aten::argmax", 32, False),  # the next token
+        ("aten::rand", "aten::multinomial", 31, False),
+    ],
+)
+def test_rows_of_a_list(first: str, last: str, rounds: int, seen: bool, tmp_path: Path) -> None:
+    """Rounds between two gatherings, as an optimizer and a backward pass follow them."""
+
+    def step(sketch: Sketch) -> None:
+        for _ in range(4):
+            for _ in range(rounds):
+                sketch.op(first, us=4, dims=[[6]], types=FLOAT)
+                sketch.op("aten::linear", us=20, dims=[[6], [8, 6], [8]], types=FLOAT * 3)
+                sketch.op(last, us=10, dims=[[8]], types=FLOAT)
+            sketch.op("aten::stack", us=20, dims=[], types=[])
+        for _ in range(64):
+            sketch.op("aten::add_", us=4, dims=[[6], [6]], types=FLOAT * 2)
+
+    order = "run the samples as one batch (torch.stack)"
+    why = "the same 3 ops run 128 times per step, on one row each"
+    assert said(found(step, tmp_path)) == ([(order, why)] if seen else [])
+
+
+def test_a_cell_written_out_is_no_batch(tmp_path: Path) -> None:
+    """ "DO FIRST run all slices in one call": each round needs the state of the one before it."""
+
+    def step(sketch: Sketch) -> None:
+        for at in range(16):
+            place = ["", "0", str(at)]
+            sketch.op("aten::select", us=4, dims=[[16, 8, 8], [], []], concrete=place)
+            for name in ("linear", "linear", "sigmoid", "tanh"):
+                sketch.op(f"aten::{name}", us=20, dims=[[8, 8], [8, 8]], types=FLOAT * 2)
+        sketch.op("aten::stack", us=20)
+
+    order = "run the whole sequence at once (nn.GRU)"
+    why = "the same 5 ops run 16 times per step, on one slice each"
+    assert said(found(step, tmp_path)) == [(order, why)]

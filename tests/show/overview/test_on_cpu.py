@@ -45,6 +45,13 @@ def opened(tmp_path: Path, *calls: list[tuple[str, float, float]], **more: Any) 
     return open_made({"traceEvents": rows, **more}, tmp_path, "cpu")
 
 
+def test_a_step_of_very_many_ops_is_a_cpus_too(tmp_path: Path) -> None:
+    """ "GPU not named", "NO GPU TIME": such a step is slow for its many ops."""
+    ops = [("aten::add", 0.004 * at, 0.003) for at in range(24_000)]
+    tree = cpu_tree(opened(tmp_path, ops))
+    assert [(row.name, row.count) for row in tree] == [("forward", 1), ("aten::add", 24_000)]
+
+
 def test_the_tree_adds_up_and_marks_what_each_op_does(tmp_path: Path) -> None:
     tree = cpu_tree(opened(tmp_path, LINEAR))
     shown = [(row.depth, row.name, row.self_ns, row.does) for row in tree]

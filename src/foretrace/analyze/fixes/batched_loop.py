@@ -3,16 +3,19 @@
 What it looks for: one sequence of ops, with the same shapes, that repeats at least four times in a
 step, on slices of one tensor: `x[i]` with an index that advances, or the parts of `unbind`, `split`
 or `chunk`. The results are put together (`stack`, `cat`), written to slices, or are numbers that
-each iteration adds to their sum (a loss for each sample).
+each iteration adds to their sum (a loss for each sample). On a CPU also samples of a list: at least
+32 rounds of short ops, with matmuls of one row each, whose results are put together.
 
 What must hold: layers repeat too, but take no slices. The iterations must not need each other's
 results; a trace does not show that. Cells of `nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` do, and
-have a module that runs all steps. So do those written out: two matmuls, `sigmoid` and `tanh`.
+have a module that runs all steps. So do those written out: two matmuls, `sigmoid` and `tanh`. A
+round that embeds a token and chooses the next one needs the round before it.
 
 What changes: the first iteration remains and its kernels work on all slices: at 70% of the peak or
 80% of the bandwidth, weights read once, and no faster than one slice. Written-out attention (3
 dimensions) becomes one fused kernel at half the peak. A loop of cells keeps 18% of the host's
-time, and its input products become one. Cells written out keep 12%, and two kernels each.
+time, and its input products become one. Cells written out keep 12%, and two kernels each. On a CPU
+four rounds remain, at most half of them. Convolutions of parts are one with groups.
 """
 
 from __future__ import annotations
@@ -25,18 +28,18 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import both
-from foretrace.analyze.fixes._cpu import CpuStep
+from foretrace.analyze.fixes._cpu import CpuStep, dense
 from foretrace.analyze.fixes._host import LONG_NS, tops
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
-from foretrace.analyze.fixes.cpu_samples import _find as cpu_samples
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural, whole
+from foretrace.model.costs import OpCall
 from foretrace.model.costs.limits import peak_flops
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Bools, Floats, Ints
 
 REPEATED = 4
 LONGEST = 512  # ops in an iteration
-MOST_OPS = 20_000
+MOST_OPS = 200_000
 FREED = 0.8
 NEAR = 3  # ops between a loop and what makes its slices or joins its results
 SLICES = frozenset({"aten::select", "aten::slice", "aten::narrow"})
@@ -54,11 +57,18 @@ CELLS = {
 CELLS_ON_CPU, ON_CPU = 8, (0.35, 0.7, 0.1)  # calls, and the share of their time that goes
 SHORT_NS = 50_000  # an op of a loop over slices on a CPU, at most, that gains by a batch
 FEW_ROUNDS = 4.0  # of the loop, that one batch takes
+SAMPLES, LARGEST = (
+    32,
+    16_384,
+)  # rounds of a loop over samples, and elements of a row and its weights
 BATCH = "run all slices in one call, along a batch dimension"
+STACK = "run the samples as one batch (torch.stack)"
 NEEDS = "holds where no iteration needs the result of another"
 CELL_LEFT = (0.18, 0.12, 0.3)  # as expected, at best, at worst (0.19 on an H200's host)
 WRITTEN_LEFT = (0.12, 0.08, 0.2)  # 0.11 on an H200's host
 MATMULS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear"})
+CONVOLUTIONS = frozenset({"aten::conv1d", "aten::conv2d", "aten::conv3d"})
+CHOOSES = frozenset({"aten::argmax", "aten::multinomial", "aten::topk"})
 WEIGHTS = {"aten::mm": 1, "aten::addmm": 2}  # which operand of a product the slices share
 ATTENTION, WRITTEN_OUT = (
     "aten::scaled_dot_product_attention",
@@ -77,6 +87,7 @@ class Loop(Struct, frozen=True):
     before: list[int]
     after: list[int]
     is_last: bool
+    of_slices: bool = True
 
     def stretch(self, step: Step) -> tuple[int, int]:
         """All of it; at the end of a step with most of what follows: Python frees the results."""
@@ -91,21 +102,31 @@ class Loop(Struct, frozen=True):
         return int(step.trace.host.end[self.ops[0, -1]]), self.stretch(step)[1]
 
 
+class OuterOps(Struct, frozen=True):
+    """The outermost ops of a step: a number for name and shapes of each, and which slice it takes
+    (NaN where it takes none).
+    """
+
+    ops: Ints
+    codes: Ints
+    places: Floats
+
+
 def loops(step: Step) -> list[Loop]:
     """The loops of the length that has most of the host's time."""
-    ops = tops(step)
+    ops, host = tops(step), step.trace.host
     if not REPEATED <= len(ops) <= MOST_OPS:
         return []
-    # a number for each op's name and shapes
     number: dict[tuple[str, str], int] = {}
-    calls = [(step.name(op), call.dims if (call := step.call(op)) else "") for op in ops.tolist()]
-    keys = [(name, str(dims)) for name, dims in calls]
+    calls = [(step.name(op), step.call(op)) for op in ops.tolist()]
+    keys = [(name, str(call.dims) if call else "") for name, call in calls]
     codes = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
-    host = step.trace.host
+    places = np.array([_place(call) for _, call in calls], np.float64)
+    every = OuterOps(ops, codes, places)
     best: tuple[float, list[Loop]] = (0.0, [])
     for length in range(1, min(LONGEST, len(ops) // REPEATED) + 1):
         runs = repeats(codes, length)
-        found = [loop for run in runs if (loop := _loop(step, ops, length, *run))]
+        found = [loop for run in runs if (loop := _loop(step, every, length, *run))]
         spent = float(sum(host.length[loop.ops].sum() for loop in found))
         best = max(best, (spent, found), key=lambda each: each[0])
     return best[1]
@@ -120,22 +141,49 @@ def repeats(codes: Ints, length: int) -> Iterator[tuple[int, int]]:
             yield start, end - start + length
 
 
-def _loop(step: Step, ops: Ints, length: int, start: int, size: int) -> Loop | None:
-    """A loop over slices that works on the GPU; None if it is none."""
-    count = size // length
+def _place(call: OpCall | None) -> float:
+    """The number of the slice that an op takes."""
+    place = whole(call.concrete[2]) if call and len(call.concrete) > 2 else None
+    return np.nan if place is None or call is None or call.name not in SLICES else place
+
+
+def _loop(step: Step, every: OuterOps, length: int, start: int, size: int) -> Loop | None:
+    """A loop over slices or samples that computes; None if it is none."""
+    count, ops = size // length, every.ops
     mine = ops[start : start + count * length].reshape(count, length)
+    places = every.places[start : start + count * length].reshape(count, length)
     before = ops[max(start - NEAR, 0) : start + min(length, NEAR)]
     after = ops[start + count * length : start + size + NEAR]
     parts = [op for op in before.tolist() if _has_parts(step, op, count)]
     joins = [op for op in after.tolist() if step.name(op) in JOINS][:1]
     # whether a slice of every iteration is the next one of its tensor
-    sliced = np.flatnonzero(step.named(SLICES)[mine[0]]).tolist()
-    advances = parts or any(_steadily(step, mine[:, at]) for at in sliced)
-    if not advances or not (joins or _writes(step, mine) or _sums(step, mine[0])):
+    steady = _steady(places)
+    advances = bool(parts or steady.any())
+    if advances and not (joins or _writes(step, mine[0], steady) or _sums(step, mine[0])):
+        return None
+    if not advances and not (joins and _of_samples(step, mine)):
         return None
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
     works = step.on_cpu or len(step.below(mine[0]))
-    return Loop(mine, parts, joins, is_last) if works else None
+    return Loop(mine, parts, joins, is_last, advances) if works else None
+
+
+def _of_samples(step: Step, ops: Ints) -> bool:
+    """Whether a CPU computes one row in each of many rounds, and no round chooses a token for the
+    next one.
+    """
+    names = {step.name(op) for op in ops[0].tolist()}
+    decodes = "aten::embedding" in names and names & CHOOSES
+    calls = [step.call(op) for op in ops[0].tolist()]
+    rows = any(call and call.name in MATMULS and _of_one_row(call) for call in calls)
+    return step.on_cpu and len(ops) >= SAMPLES and rows and not decodes
+
+
+def _of_one_row(call: OpCall) -> bool:
+    """Whether the first operand that is no bias has one row, and all are small."""
+    found = dense(call)[1 if call.name == "aten::addmm" else 0 :]
+    one = bool(found) and (len(found[0].dims) == 1 or found[0].dims[0] == 1)
+    return one and max(each.elements for each in found) <= LARGEST
 
 
 def _has_parts(step: Step, op: int, count: int) -> bool:
@@ -146,21 +194,18 @@ def _has_parts(step: Step, op: int, count: int) -> bool:
     return count <= children <= count + 1
 
 
-def _steadily(step: Step, ops: Ints) -> bool:
-    calls = [step.call(op) for op in ops.tolist()]
-    texts = [call.concrete[2] if call and len(call.concrete) > 2 else "" for call in calls]
-    places = [place for text in texts if (place := whole(text)) is not None]
-    apart = set(np.diff(places).tolist())
-    return len(places) == len(calls) and len(apart) == 1 and apart != {0}
+def _steady(places: Floats) -> Bools:
+    """Which ops of an iteration take the next slice in each."""
+    apart = np.diff(places, axis=0)
+    found: Bools = (apart == apart[0]).all(axis=0) & (apart[0] != 0)  # NaN equals nothing
+    return found
 
 
-def _writes(step: Step, ops: Ints) -> bool:
+def _writes(step: Step, ops: Ints, steady: Bools) -> bool:
     """Whether every iteration writes its result to a slice: the op before `copy_` makes one."""
-    copies = step.named({"aten::copy_"})[ops[0]]
+    names = [step.name(op) for op in ops[1:].tolist()]
     return any(
-        at > 0 and _steadily(step, ops[:, at - 1])
-        for at in np.flatnonzero(copies).tolist()
-        if step.name(int(ops[0, at - 1])) in SLICES
+        sliced and name == "aten::copy_" for sliced, name in zip(steady, names, strict=False)
     )
 
 
@@ -180,18 +225,33 @@ def _on_cpu(step: CpuStep) -> Proposals:
             why = f"{plural(len(found), 'call')} of {step.bare(found[0])} in a Python loop"
             order = f"run the whole sequence at once ({module})"
             yield step.proposal(order, why, found, ON_CPU)
-    found = loops(step)
+    if found := loops(step):
+        yield from _at_once(step, found)
+
+
+def _at_once(step: CpuStep, found: list[Loop]) -> Proposals:
+    """The loops of a CPU as one call each, forward and backward."""
     ops = [op for loop in found for op in (*loop.before, *loop.ops.reshape(-1), *loop.after)]
-    if ops and step.took_ns(ops) < SHORT_NS * len(ops) and not list(cpu_samples.find(step)):
-        left = min(FEW_ROUNDS / len(found[0].ops), 0.5)
-        stretches, shares = step.together(ops, LONG_NS), (1 - left, 1 - left / FEW_ROUNDS, 0.5)
-        yield step.proposal(BATCH, _why(found), ops, shares, NEEDS, stretches)
+    names = Counter(step.name(op) for op in found[0].ops[0].tolist())
+    cell, convolves = _written(names), names.keys() <= CONVOLUTIONS and found[0].before
+    if step.took_ns(ops) >= SHORT_NS * len(ops) and not convolves:
+        return
+    rounds, order = len(found[0].ops), BATCH if found[0].of_slices else STACK
+    left = min(FEW_ROUNDS / rounds, 0.5)
+    shares = ON_CPU if cell else (1 - left, 1 - left / FEW_ROUNDS, 0.5)
+    if cell or convolves:
+        order = f"run the whole sequence at once ({cell})" if cell else "one convolution"
+        same = all(len(loop.ops) == rounds for loop in found)
+        order += f" with groups{f'={rounds}' if same else ''}" if convolves else ""
+    events = [*ops, *step.backward(ops).tolist()]
+    stretches = step.together(events, LONG_NS)
+    yield step.proposal(order, _why(found), ops, shares, "" if cell else NEEDS, stretches)
 
 
 def _why(found: list[Loop]) -> str:
     length, times = found[0].ops.shape[1], sum(len(each.ops) for each in found)
     ops = f"the same {length} ops run" if length > 1 else "the same op runs"
-    return f"{ops} {times} times per step, on one slice each"
+    return f"{ops} {times} times per step, on one {'slice' if found[0].of_slices else 'row'} each"
 
 
 @fix("Run a loop over slices as one batch", "gpu shapes", on_cpu=_on_cpu)

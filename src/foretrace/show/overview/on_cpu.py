@@ -24,7 +24,7 @@ from foretrace.show.overview.page import WHOLE, Line
 
 COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
 _LOADER = "enumerate(DataLoader)"
-MOST_OPS = 20_000  # of a call; the tree of a longer one is left out
+MOST_OPS = 500_000  # of a call; the tree of a longer one is left out
 _BIAS = "bias of aten::addmm"
 
 
