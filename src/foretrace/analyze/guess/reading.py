@@ -399,6 +399,7 @@ _ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noun": ("noun", _noun_that(lambda found: True)),
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
+    "layer": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["group"])),
     "work": ("noun", _noun_that(lambda found: any(each.kind != "dtype" for each in found.traits))),
     "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
     "call": ("noun", _noun_that(lambda found: bool(CALL.fullmatch(found.name)))),

@@ -67,10 +67,7 @@ def _denied(args: Mapping[str, Any]) -> bool:
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
     if isinstance(query.args.get("time"), Amount):
-        spent = [_spent(window) for window in query.windows]
-        length = median(each.wall_ns * each.idle_share for each in spent)
-        measured = f"{time_text(length)}{_scope(query)}{query.median_of}"
-        return _decided(query, query.compare.of(length, query.args["time"]), measured)
+        return _length(query)
     share = idle if query.args.get("idle") == "idle" else 1 - idle
     measured = f"{percent_text(share)}{_scope(query)}{query.median_of}"
     if "most" in query.args:
@@ -79,6 +76,27 @@ def _share(query: Query) -> Measurement:
     if verdict == "miss" and "compare" not in query.args and abs(share - amount.value) < _NEAR:
         verdict = "unknown"  # `idle 97% of the time` may mean 97.9%
     return _decided(query, verdict, measured)
+
+
+def _length(query: Query) -> Measurement:
+    """How long the GPU is idle or busy; of a recording without a record, in a step or in all."""
+    length = _idle_or_busy(query, query.windows)
+    verdict = query.compare.of(length, query.args["time"])
+    if query.windows[0].whole:
+        steps = windows_of(Scope("pass"), query.windows[0].evidence)
+        each = _idle_or_busy(query, steps)
+        if query.compare.of(each, query.args["time"]) != verdict:
+            shown = f"{time_text(each)} per step, {time_text(length)} in total"
+            raise Unknown(f"{shown}: say which is meant")
+    measured = f"{time_text(length)}{_scope(query)}{query.median_of}"
+    return _decided(query, verdict, measured)
+
+
+def _idle_or_busy(query: Query, windows: list[Window]) -> float:
+    spent = [_spent(window) for window in windows]
+    if query.args["idle"] == "busy":
+        return median(each.busy_ns for each in spent)
+    return median(each.wall_ns * each.idle_share for each in spent)
 
 
 def _decided(query: Query, verdict: str, measured: str) -> Measurement:
@@ -119,7 +137,7 @@ def _spent(window: Window) -> Spent:
     "[not] {bound:bounded}",
     "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
     "gpu idle|busy most [of] [gpu] [time]",
-    "gpu idle {compare:compare} {time:time}",
+    "gpu idle|busy [{compare:compare}] {time:time}",
     "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
     expected=lambda args: (
         f"{'not ' if _denied(args) else ''}{args['bound']}"

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from foretrace.analyze.guess.grammar import Slot, list_of, one_of
 from foretrace.analyze.guess.kinds import (
     Measurement,
@@ -35,6 +37,7 @@ from foretrace.analyze.guess.words import (
     read_count,
     read_selector,
 )
+from foretrace.base.arrays import distinct
 from foretrace.base.units import count_text
 from foretrace.model.autograd import ENGINE
 
@@ -196,6 +199,29 @@ def _calls(window: Window, op: Selector) -> list[Window]:
     return op_windows(window.evidence, op.text, events)
 
 
+def _layers(window: Window, layer: Selector) -> list[list[int]]:
+    """The kernels of each call of a layer, as `rmsnorm`, in the forward pass."""
+    grouped, gpu = window.evidence.trace.grouped, window.evidence.trace.gpu
+    rows = np.array(select(window, layer).sure, np.int64)
+    rows = rows[gpu.is_kernel[rows] & ~grouped.backward[rows]]
+    if not len(rows):
+        raise Unknown(f"no {layer.text} in {window.label}")
+    if (grouped.call[rows] < 0).any():
+        raise Unknown(f"which kernels make one {layer.text} is not known")
+    return [rows[grouped.call[rows] == call].tolist() for call in distinct(grouped.call[rows])]
+
+
+def _launched(window: Window, op: Selector, wanted: tuple[Selector, ...]) -> list[list[int]]:
+    """What each call of an op or a layer launched."""
+    if [trait.kind for trait in op.traits] == ["group"] and op.kind == "kernel":
+        mine = {row for each in wanted for row in select(window, each).sure}
+        return [[row for row in rows if row in mine] for rows in _layers(window, op)]
+    calls = _calls(window, op)
+    if any(call.lost for call in calls):
+        raise Unknown("some launches have no GPU event")
+    return [[row for each in wanted for row in select(call, each).sure] for call in calls]
+
+
 def _op(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     """An op, or a pass; `the step launches 5 kernels` is about steps."""
     found, after = read_selector(tokens, place)
@@ -217,18 +243,16 @@ def _op(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
 )
 @per_window
 def _each_call(window: Window, query: Query) -> Measurement:
-    """What an op launches: every call of it, with everything it calls in turn.
+    """What an op launches: every call of it, with everything it calls in turn; of a layer such as
+    `rmsnorm`, every call in the forward pass.
 
     `launches nothing` means no kernel, memcpy or memset at all: the op only changes a view.
     """
     window.need_gpu()
     window.need_whole()
     ops: list[Selector] = query.args["ops"]
-    calls = [call for op in ops for call in _calls(window, op)]
-    if any(call.lost for call in calls):
-        raise Unknown("some launches have no GPU event")
     wanted = (query.what,) if "what" in query.args else _ANYTHING
-    launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
+    launched = [rows for op in ops for rows in _launched(window, op, wanted)]
     wrong = [rows for rows in launched if query.compare.of(len(rows), query.number) != "hit"]
     of_ops = Scope("region", " and ".join(op.text for op in ops))
     measured = together([count_text(len(rows)) for rows in launched], of_ops)

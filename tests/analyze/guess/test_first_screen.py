@@ -1,4 +1,6 @@
-"""How long a step takes: without the profiler where the run record says it, as on the first screen."""
+"""What the first screen says of a step holds as a prediction: its time without the profiler, where
+the run record has it, how busy the GPU is in it, and the kernels of its layers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyze.guess.conftest import H200, without
+from analyze.guess.conftest import H200, recorded, without
 from foretrace.analyze.guess import check, parse
 from foretrace.show.overview import look
 from opened_traces import opened
@@ -95,3 +97,29 @@ def test_every_step_is_each_that_was_timed(judged: Any) -> None:
     )
     assert judged("a step takes more than 8 ms")[0] == "hit"
     assert judged("per step: wall time < 8 ms")[0] == "hit"
+
+
+# GPU busy 1.11 of 7.19 ms per step; RMSNorm: 72 kernels, 8 kernels each
+SCREEN = """
+the gpu is busy 1.1 ms per step = hit
+the gpu is busy for about 1.1 ms = hit
+gpu idle > 6 ms = hit
+gpu busy > 1.2 ms = miss
+rmsnorm consists of 8 kernels = hit
+rmsnorm is made of 7 kernels = miss
+every rmsnorm launches 8 kernels = hit
+rmsnorm has 72 kernels per step = hit
+rmsnorm is 8 kernels = unknown
+rmsnorm has 72 kernels = unknown
+"""
+
+
+def test_sentences_of_the_screen() -> None:
+    wanted = dict(line.rsplit(" = ", 1) for line in SCREEN.strip().splitlines())
+    found = check(opened(Path(f"{LLAMA}.json.gz")), list(wanted))
+    assert {one.text: one.verdict for one in found} == wanted
+
+
+def test_busy_in_a_step_or_in_all() -> None:
+    (found,) = check(recorded("mlp_eager"), ["gpu busy < 300 us"])
+    assert (found.verdict, found.why[-20:]) == ("unknown", ": say which is meant")
