@@ -290,3 +290,10 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     assert shown.out.startswith("Usage: foretrace [OPTIONS] COMMAND")
     assert shown.err == ""
+
+
+def test_a_profiler_that_saves_time_is_noise() -> None:
+    from foretrace.cli.run import _overhead
+
+    assert _overhead(0.25) == "the profiler adds 25.0% to the host time"
+    assert _overhead(-0.157).endswith("within the noise")

@@ -167,12 +167,19 @@ def say_bundle(bundle: Bundle | None) -> None:
         click.echo(bundle.text, err=True)
 
 
+def _overhead(share: float | None) -> str:
+    """A profiler saves no time: a negative share is the noise of the host."""
+    if share is not None and share < 0:
+        return "what the profiler adds to the host time is within the noise"
+    return f"the profiler adds {percent_text(share)} to the host time"
+
+
 def _summary(record: dict[str, Any]) -> str:
     timing, compiling = record["timing"], record["compile"]
     parts = [
         f"first call {time_text(timing['first_call_ns'])}",
         f"{time_text(timing['wall_ns_per_call'])} per call without the profiler",
-        f"the profiler adds {percent_text(timing['profiler_overhead'])} to the host time",
+        _overhead(timing["profiler_overhead"]),
     ]
     if compiling["frames"]:
         seconds, frames = compiling["seconds"], plural(compiling["frames"], "frame")

@@ -122,8 +122,10 @@ def test_what_was_not_there_is_not_said() -> None:
     quiet = shapes_document(
         left_out=[], compiler_start_ns=None, compiler_cache="kept", contenders=[]
     )
+    one = msgspec.structs.replace(quiet, shapes=quiet.shapes[:1])
     text = drawn(shapes_page(quiet, every=True))
     assert "which hides stalls" in text
+    assert ", 1 shape: " in drawn(shapes_page(one))
     assert "Left out" not in text
     assert "gave up" not in text
 

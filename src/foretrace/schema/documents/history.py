@@ -123,7 +123,8 @@ def add_entry(folder: Path, entry: HistoryEntry) -> Path:
 def read_entries(folder: Path) -> tuple[list[HistoryEntry], list[str]]:
     """The last entries by date, and a line for each file that is none."""
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; foretrace history FOLDER --add TRACE makes it")
+        hint = "foretrace history FOLDER --add TRACE --commit NAME makes it"
+        raise UsageError(f"{folder}: no such folder; {hint}")
     found, left_out = list[tuple[str, str, HistoryEntry]](), list[str]()
     for path in sorted(folder.glob("*.json")):
         try:

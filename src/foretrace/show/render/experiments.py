@@ -29,7 +29,7 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
     stall = "Stall at each new shape: its first three calls, beyond warm ones"
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
     where = f"{document.device}, torch {document.torch}, {document.dtype}"
-    heading = f"{document.rung}, {len(document.shapes)} shapes: {where}"
+    heading = f"{document.rung}, {plural(len(document.shapes), 'shape')}: {where}"
     found = [
         Section(heading, _shapes_setting(document), labelled=_shapes_verdict(document)),
         _shapes_summary(document),
@@ -60,7 +60,7 @@ def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
         return []
     stalls = {entry.name: entry.stall_ns for entry in document.contenders}
     fastest, calm = min(warm, key=warm.__getitem__), min(stalls, key=stalls.__getitem__)
-    shapes = f"{len(document.shapes)} shapes"
+    shapes = plural(len(document.shapes), "shape")
     said = f"{time_text(warm[fastest])} a warm call (mean of {shapes})"
     ratio = warm[fastest] / warm[document.first] if warm.get(document.first) else None
     against = "" if fastest == document.first else f", {ratio_text(ratio)} of {document.first}"
