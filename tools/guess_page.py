@@ -61,23 +61,26 @@ set or `--strict` or `--need-data` is given; 2 a prediction cannot be parsed, or
 step that the trace does not have: the others are marked all the same; 3 not a readable trace, or
 `guess --from` on an incomplete one.
 
-The first screen has the score and what fits; `--all` shows the evidence of every miss. Free
-sentences work: `softmax is memory-bound`, `most of the time is spent in gemm`, `the GPU sits idle
-70% of the time, so it is launch bound`, `gemms and attention together make up 80% of the GPU time`,
-`three matmuls per step, one forward and two backward`. foretrace looks in them for whom they speak
-of, what is measured, the comparison, the number and the place, and says it again in its own words:
-`read as: …`. Ranges, modules, ops and kernels of the trace are words too (`MLP is slower than
-attention`). Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more
-than 90%, `practically no` less than 2%, `hundreds of` 200 to 2,000. Where two readings of a
-sentence differ, the verdict is unknown, with both figures; so it is for what no trace has (power,
-accuracy, tokens), with the reason. A word is harmless (`I bet`, `clearly`, `in this run`, the name
-of this trace's card) and is dropped, or it has a meaning, or it refuses the sentence: a negation, a
-number, a place or a name that finds no place is never dropped. The answer to a refused sentence is
-a prediction about the same matter, where this trace decides one. A number copied from `look`,
-rounded as it is printed there, is a hit. Upper and lower case are the same, except in names.
+The first screen has the score and as many answers as fit; `--all` shows the evidence of every miss.
+
+Free sentences work: `softmax is memory-bound`, `most of the time is spent in gemm`, `the GPU sits
+idle 70% of the time, so it is launch bound`, `gemms and attention together make up 80% of the GPU
+time`, `three matmuls per step, one forward and two backward`. foretrace looks for the subject, what
+is measured, the comparison, the number and the place. It prints what it understood: `read as: …`.
+
+- Ranges, modules, ops and kernels of the trace are words too: `MLP is slower than attention`.
+- Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more than 90%,
+  `practically no` less than 2%, `hundreds of` 200 to 2,000.
+- Harmless words are dropped: `I bet`, `clearly`, `in this run`, the name of this trace's card.
+- A sentence is refused if it has a negation, a number, a place or a name that foretrace cannot use.
+  The answer then suggests a prediction about the same matter, where this trace decides one.
+- The verdict is unknown, with both figures, where two readings of a sentence differ. It is unknown,
+  with the reason, for what no trace has: power, accuracy, tokens.
+- A number copied from `look`, rounded as it is printed there, is a hit.
+- Upper and lower case are the same, except in names.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
-what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
+what it expects in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
 without a comparison it is the prediction without its scope.
 """
 ACROSS = """\
