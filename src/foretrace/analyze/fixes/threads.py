@@ -3,7 +3,8 @@
 What it looks for: a CPU that computes with fewer threads than the machine has, as the run record
 beside the trace says, or large matmuls at the rate of one core.
 
-What must hold: ops are large enough for PyTorch to give them to several threads.
+What must hold: ops are large enough for PyTorch to give them to several threads, and for these to
+pay off: at least 50 us.
 
 What changes: these ops take less time, by the missing share of the cores at best. Without a run
 record half of their time goes, at worst nothing: the machine may have one core.
@@ -25,6 +26,7 @@ from foretrace.schema.run_record import content_beside
 # is large enough to tell.
 CORE_FLOPS, LARGE_FLOP = 130e9, 1e8
 PARALLEL = 32_768  # elements from which PyTorch gives an op to several threads
+SHORT_NS = 50_000  # to start and join threads takes a tenth of it or more
 MORE_THREADS = (0.5, 0.9, 0.0)
 
 
@@ -45,7 +47,8 @@ class _Record(Struct):
 def _find(step: Step) -> Proposals:
     if not isinstance(step, CpuStep):
         return
-    parallel = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
+    large = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
+    parallel = [event for event in large if step.took_ns([event]) >= SHORT_NS]
     threads, cores = recorded(step.trace)
     rate = max((_rate(step, *each) for each in step.arguments.items()), default=0.0)
     if threads and cores and 2 * threads <= cores:

@@ -1,0 +1,68 @@
+"""Group rows by their value at once.
+
+What it looks for: on a CPU, at least 16 comparisons of a tensor with numbers that follow each other
+(`x == 0`, `x == 1`, ...), each of which selects rows: neighbours of a node, samples of a class,
+points of a cluster.
+
+What must hold: all compare tensors of one shape, and the op behind each indexes with a mask.
+
+What changes: `index_add_`, `scatter_reduce` or `bincount` passes over the rows once, whatever the
+number of values. Of the rounds four remain, at worst half of their time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foretrace.analyze.fixes._cpu import CpuStep
+from foretrace.analyze.fixes._host import LONG_NS, tops
+from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.base.units import plural, whole
+from foretrace.model.intervals import Ints
+
+FEWEST, LEFT = 16, 4
+SELECTS = ("aten::index", "aten::masked_select", "aten::nonzero", "aten::where")
+
+
+@fix("Group rows by their value at once")
+def _find(step: Step) -> Proposals:
+    if not isinstance(step, CpuStep):
+        return
+    for masks, ops, size in _rounds(step):
+        events = [*ops.tolist(), *step.backward(ops).tolist()]
+        count, gone = len(masks), 1 - LEFT / len(masks)
+        yield step.proposal(
+            "group by value in one op (index_add_, scatter_reduce, bincount)",
+            f"{count} masks per step (x == 0, x == 1, ...), each of {plural(size, 'element')}",
+            masks.tolist(),
+            (gone, 1 - 1 / count, 0.5),
+            "each round may do no more than reduce its rows",
+            step.together(events, LONG_NS),
+        )
+
+
+def _rounds(step: CpuStep) -> list[tuple[Ints, Ints, int]]:
+    """For each size of a mask: the ops that make masks, all ops of their loops, and the size."""
+    ops, found = tops(step), []
+    compared = {at: key for at in range(len(ops)) if (key := _compared(step, ops, at))}
+    for size in dict.fromkeys(size for size, _ in compared.values()):
+        mine = np.array([at for at, (each, _) in compared.items() if each == size], np.int64)
+        values = np.array([compared[at][1] for at in mine.tolist()])
+        follows = np.flatnonzero(np.diff(values) == 1)
+        if len(follows) + 1 < FEWEST:
+            continue
+        # a round goes on to the next mask; the last of a loop is left out
+        parts = [np.arange(mine[at], mine[at + 1]) for at in follows.tolist()]
+        masks = np.union1d(mine[follows], mine[follows + 1])
+        found.append((ops[masks], ops[np.concatenate(parts)], size))
+    return found
+
+
+def _compared(step: CpuStep, ops: Ints, at: int) -> tuple[int, int] | None:
+    """How many elements this op compares with which number, where the next op selects by it."""
+    if step.name(int(ops[at])) != "aten::eq" or at + 1 == len(ops):
+        return None
+    call, tensor = step.call(int(ops[at])), step.tensor(int(ops[at]))
+    value = whole(call.concrete[1]) if call and len(call.concrete) > 1 else None
+    selects = step.name(int(ops[at + 1])) in SELECTS
+    return (tensor.elements, value) if tensor and value is not None and selects else None
