@@ -1,0 +1,62 @@
+"""Use the outputs of the training pass again.
+
+What it looks for: on a CPU, a forward pass of a training step whose autograd nodes no backward pass
+uses: one for each metric, often.
+
+What must hold: it runs every matmul, convolution, attention and recurrent layer of the pass that is
+differentiated, with the same shapes. Parts that stay unused, such as a head or a detached
+generator, are no whole pass.
+
+What changes: the pass goes. At worst it stays, without nodes: a tenth of its time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from foretrace.analyze.fixes._cpu import CpuStep
+from foretrace.analyze.fixes._host import LONG_NS, tops
+from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+
+_LAYERS = "linear matmul mm addmm bmm conv1d conv2d conv3d gru lstm rnn_tanh rnn_relu"
+LAYERS = frozenset(f"aten::{name}" for name in (*_LAYERS.split(), "scaled_dot_product_attention"))
+FEWEST = 2  # kinds of layers that tell a model
+SHARES = (0.9, 1.0, 0.1)
+
+
+@fix("Use the outputs of the training pass again")
+def _find(step: Step) -> Proposals:
+    if not isinstance(step, CpuStep) or not step.trains:
+        return
+    ops, nodes = tops(step), step.nodes
+    makes = _around(step, ops, nodes.op[step.inside[nodes.op]])
+    behind = np.flatnonzero(nodes.is_node & step.inside)
+    made = nodes.made_by(behind)
+    used = _around(step, ops, made[made >= 0])
+    unused = makes[~np.isin(makes, used)]
+    once, again = _layers(step, used), _layers(step, unused)
+    passes = min((again[kind] // count for kind, count in once.items()), default=0)
+    if passes and len(once) >= FEWEST:
+        yield step.proposal(
+            "reuse the outputs of the training pass, or run this under torch.no_grad()",
+            f"{plural(passes, 'more forward pass', 'more forward passes')} per step that no "
+            "backward pass uses",
+            unused.tolist(),
+            SHARES,
+            "the weights may have changed between the passes",
+            step.together(unused.tolist(), LONG_NS),
+        )
+
+
+def _around(step: Step, ops: Ints, inner: Ints) -> Ints:
+    """Which of the outermost ops are around these."""
+    return ops[np.isin(ops, step.callers(inner))]
+
+
+def _layers(step: Step, ops: Ints) -> Counter[tuple[str, str]]:
+    calls = (step.call(op) for op in ops.tolist() if step.name(op) in LAYERS)
+    return Counter((call.name, str(call.dims)) for call in calls if call)
