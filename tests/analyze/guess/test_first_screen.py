@@ -13,6 +13,7 @@ import pytest
 
 import foretrace as ft
 from analyze.guess.conftest import H200, recorded, without
+from corpus.places import PUBLIC
 from foretrace.analyze.guess import check, parse
 from foretrace.show.overview import look
 from opened_traces import opened
@@ -111,6 +112,7 @@ every rmsnorm launches 8 kernels = hit
 rmsnorm has 72 kernels per step = hit
 rmsnorm is 8 kernels = unknown
 rmsnorm has 72 kernels = unknown
+residual add takes 2% of the gpu time = hit
 """
 
 
@@ -123,3 +125,30 @@ def test_sentences_of_the_screen() -> None:
 def test_busy_in_a_step_or_in_all() -> None:
     (found,) = check(recorded("mlp_eager"), ["gpu busy < 300 us"])
     assert (found.verdict, found.why[-20:]) == ("unknown", ": say which is meant")
+
+
+# convolution 5.31 ms per call, of which its kernels are 4.45; residual add 13.0 us, 4%
+PAGES = """
+a100_alexnet: convolutions take 8% of the gpu time = unknown
+a100_alexnet: conv takes 20% of the gpu time = miss
+a100_alexnet: pooling is 1.4% of the gpu time = hit
+h100_bert_small: residual add is 4% of gpu time = hit
+h100_bert_small: 8 residual adds = hit
+h100_bert_small: adds take more than half of the gpu time = miss
+h100_bert_small: add is fused into the matmul = hit
+"""
+
+
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_groups_of_the_screen() -> None:
+    for line in PAGES.strip().splitlines():
+        name, said = line.split(": ", 1)
+        text, verdict = said.rsplit(" = ", 1)
+        (found,) = check(opened(Path(PUBLIC) / f"{name}.json.gz"), [text])
+        assert found.verdict == verdict, line
+
+
+def test_a_bias_in_a_matmul_is_no_add() -> None:
+    gpt2 = opened(LLAMA.with_name("model_gpt2_4x512x4x768x12x3072x32000_bf16.json.gz"))
+    found = check(gpt2, ["adds take more than 20% of the gpu time", "add is fused into the matmul"])
+    assert [one.verdict for one in found] == ["miss", "hit"]

@@ -7,6 +7,7 @@ A CPU trace has no kernels: there, the ops that compute stand for them (`model.c
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -148,6 +149,8 @@ def _does(operation: GpuOperation, word: str) -> bool:
     """
     if word in MATMULS:
         return word in operation.does and operation.role in ("gemm", "gemv")
+    if word == "add" and operation.role in ("gemm", "gemv", "conv"):
+        return "aten::add" in operation.chain  # a bias in its epilogue makes no matmul an add
     return word in operation.does or f"aten::{word}" in operation.chain
 
 
@@ -289,6 +292,14 @@ def _inside(host: Host, chosen: Bools) -> Bools:
     return host.nearest(np.arange(host.count), chosen) >= 0
 
 
+# Words for kernels -> the group of the first screen, which may hold other kernels of the same ops.
+SHOWN_AS = {
+    "conv": "convolution",
+    "gelu": "GELU",
+    "gemm": "GEMM",
+    "layernorm": "LayerNorm",
+    "softmax": "softmax",
+}
 EXTREMES = {"longest time": max, "shortest time": min}  # of one launch
 CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
@@ -350,6 +361,24 @@ class Measure:
     def shown(self, value: float) -> str:
         """A value for people."""
         return _TEXTS.get(self.name, time_text)(value)
+
+
+def unless_shown_otherwise(
+    what: Measure, windows: list[Window], hits: Callable[[float], bool]
+) -> None:
+    """`Unknown` where the first screen's group of that name hits what its kernels alone miss."""
+    word = what.selector.text.lower() if what.selector else ""
+    name = SHOWN_AS.get(word) or SHOWN_AS.get(word.removesuffix("s"))
+    if name is None or what.name != "time" or what.more:
+        return
+    group = Selector(name, "kernel", traits=(Trait("group", name),))
+    whole = replace(what, selector=group)
+    if any(not certain(window, group).sure for window in windows):
+        return
+    mine, shown = what.median(windows), whole.median(windows)
+    if hits(shown):
+        texts = f"{time_text(mine)} in kernels of {word}, {time_text(shown)} in the group {name}"
+        raise Unknown(f"{texts} of the first screen")
 
 
 def middle(windows: list[Window]) -> list[Window]:

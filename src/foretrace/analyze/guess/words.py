@@ -435,13 +435,8 @@ gate up down gate_proj up_proj down_proj q_proj k_proj v_proj o_proj qkv fc1 fc2
 """
 LINEAR_WORDS = tuple(_LAYERS.split())
 # What a model's author calls a part -> the name of the group (`Trace.work_groups`).
-GROUPS = {
-    "rmsnorm": "RMSNorm",
-    "rope": "RoPE",
-    "swiglu": "SwiGLU",
-    "geglu": "GeGLU",
-    "loss": "loss",
-}
+GROUPS = {"rmsnorm": "RMSNorm", "rope": "RoPE", "swiglu": "SwiGLU", "geglu": "GeGLU"}
+GROUPS |= {"loss": "loss", "pooling": "pooling", "residual_add": "residual add"}
 # a collective -> how kernels, ops and ranges of the host name it
 COLLECTIVES = {
     "all_reduce": r"all_?reduce",

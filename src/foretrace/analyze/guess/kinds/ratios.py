@@ -11,7 +11,7 @@ from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import Measurement, Miss, Query, known, prediction
 from foretrace.analyze.guess.kinds.fields import written_out
 from foretrace.analyze.guess.kinds.time import masked_lanes
-from foretrace.analyze.guess.selection import Measure, certain
+from foretrace.analyze.guess.selection import Measure, certain, unless_shown_otherwise
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
 from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait
 from foretrace.base.units import percent_text, ratio_text
@@ -241,6 +241,9 @@ def measure(query: Query) -> Measurement:
     else:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
     verdict = _verdict(query, mine, theirs)
+    if verdict == "miss" and not query.on_cpu:
+        hits = lambda value: _verdict(query, value, theirs) == "hit"  # noqa: E731
+        unless_shown_otherwise(left, query.windows, hits)
     if query.says_step and right == _GPU_TIME and left.selector and left.selector.on_gpu:
         _agrees_with_step(query, mine, verdict)
     in_percent = "%" in getattr(query.args.get("ratio"), "text", "")

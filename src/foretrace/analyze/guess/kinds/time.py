@@ -25,6 +25,7 @@ from foretrace.analyze.guess.selection import (
     certain,
     each,
     select,
+    unless_shown_otherwise,
     without_profiler,
 )
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, named, windows_of
@@ -210,7 +211,10 @@ def _timed_work(query: Query) -> Measurement:
     if not clock and "takes" in query.args and window.whole and not query.says_total:
         middle = _agreed(query, what)
     shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
-    return Measurement(query.nearly(middle), shown, window=window, rows=what.rows(window))
+    verdict = query.nearly(middle)
+    if verdict == "miss" and not query.on_cpu:
+        unless_shown_otherwise(what, query.windows, lambda value: query.nearly(value) == "hit")
+    return Measurement(verdict, shown, window=window, rows=what.rows(window))
 
 
 _TEXT: dict[str, Callable[[float], str]] = {
