@@ -101,5 +101,8 @@ def test_a_quantity_that_is_not_recorded_cannot_be_decided(tmp_path: Path) -> No
     from corpus.builder import TraceBuilder
 
     host_only = made(tmp_path, TraceBuilder().step(0, 0, 100).op("aten::mm", 10, 50))
-    with pytest.raises(UsageError, match="gpu is not recorded in both traces"):
-        parse_gate("gpu > 1x").check(compare(host_only, host_only))
+    for quantity in ("gpu", "kernels", "launches", "memcpys"):
+        with pytest.raises(UsageError, match=f"{quantity} is not recorded in both traces"):
+            parse_gate(f"{quantity} > 1x").check(compare(host_only, host_only))
+    on_gpu = made(tmp_path, steps([9_000] * 3), "gpu")
+    assert parse_gate("kernels > 1x").check(compare(host_only, on_gpu)).met

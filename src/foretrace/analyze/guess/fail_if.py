@@ -131,7 +131,9 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
     if quantity in COUNTS:
         counts = [getattr(side, quantity) for side in (found.a, found.b)]
         a, b = map(len, counts) if quantity == "kernels" else counts
-        return a, b, ""
+        # Two recordings of a CPU would pass for ever.
+        no_gpu = not (a or b) and found.gpu_ns.a is None and found.gpu_ns.b is None
+        return (None, None, "") if no_gpu else (a, b, "")
     value: Change = getattr(found, f"{quantity}_ns")
     return value.a, value.b, _noise(value)
 
