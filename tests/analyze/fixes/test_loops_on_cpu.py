@@ -309,17 +309,40 @@ def test_rows_of_a_list(first: str, last: str, rounds: int, seen: bool, tmp_path
     assert said(found(step, tmp_path)) == ([(order, why)] if seen else [])
 
 
+@pytest.mark.parametrize(
+    ("between", "width", "seen"),
+    [
+        ("aten::mul", 8, True),
+        ("aten::add", 8, False),  # tanh(linear(x) + linear(h))
+        ("aten::cat", 8, False),  # linear(cat(x, h))
+        ("aten::mul", 6, False),  # h = linear(h)
+    ],
+)
+def test_rows_that_may_pass_a_state_on(
+    between: str, width: int, seen: bool, tmp_path: Path
+) -> None:
+    def step(sketch: Sketch) -> None:
+        for _ in range(64):
+            sketch.op("aten::linear", us=20, dims=[[6], [width, 6], [width]], types=FLOAT * 3)
+            sketch.op(between, us=10, dims=[[width], [width]], types=FLOAT * 2)
+            sketch.op("aten::tanh", us=10, dims=[[width]], types=FLOAT)
+        sketch.op("aten::stack", us=20, dims=[], types=[])
+
+    assert len(found(step, tmp_path)) == seen
+
+
 def test_a_cell_written_out_is_no_batch(tmp_path: Path) -> None:
     """ "DO FIRST run all slices in one call": each round needs the state of the one before it."""
 
-    def step(sketch: Sketch) -> None:
+    def step(sketch: Sketch, gate: str) -> None:
         for at in range(16):
             place = ["", "0", str(at)]
             sketch.op("aten::select", us=4, dims=[[16, 8, 8], [], []], concrete=place)
-            for name in ("linear", "linear", "sigmoid", "tanh"):
+            for name in ("linear", "linear", gate, "tanh"):
                 sketch.op(f"aten::{name}", us=20, dims=[[8, 8], [8, 8]], types=FLOAT * 2)
         sketch.op("aten::stack", us=20)
 
     order = "run the whole sequence at once (nn.GRU)"
     why = "the same 5 ops run 16 times per step, on one slice each"
-    assert said(found(step, tmp_path)) == [(order, why)]
+    assert said(found(lambda sketch: step(sketch, "sigmoid"), tmp_path)) == [(order, why)]
+    assert found(lambda sketch: step(sketch, "add"), tmp_path) == []

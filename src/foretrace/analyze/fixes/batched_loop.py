@@ -9,7 +9,7 @@ each iteration adds to their sum (a loss for each sample). On a CPU also samples
 What must hold: layers repeat too, but take no slices. The iterations must not need each other's
 results; a trace does not show that. Cells of `nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` do, and
 have a module that runs all steps. So do those written out: two matmuls, `sigmoid` and `tanh`. A
-round that embeds a token and chooses the next one needs the round before it.
+round of samples must not choose a token for the next one, nor be able to pass a state on.
 
 What changes: the first iteration remains and its kernels work on all slices: at 70% of the peak or
 80% of the bandwidth, weights read once, and no faster than one slice. Written-out attention (3
@@ -68,6 +68,7 @@ CELL_LEFT = (0.18, 0.12, 0.3)  # as expected, at best, at worst (0.19 on an H200
 WRITTEN_LEFT = (0.12, 0.08, 0.2)  # 0.11 on an H200's host
 MATMULS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear"})
 CONVOLUTIONS = frozenset({"aten::conv1d", "aten::conv2d", "aten::conv3d"})
+NORMS = frozenset({"aten::layer_norm", "aten::batch_norm", "aten::rms_norm", "aten::group_norm"})
 CHOOSES = frozenset({"aten::argmax", "aten::multinomial", "aten::topk"})
 WEIGHTS = {"aten::mm": 1, "aten::addmm": 2}  # which operand of a product the slices share
 ATTENTION, WRITTEN_OUT = (
@@ -163,20 +164,49 @@ def _loop(step: Step, every: OuterOps, length: int, start: int, size: int) -> Lo
         return None
     if not advances and not (joins and _of_samples(step, mine)):
         return None
+    if advances and step.on_cpu and _is_elman(step, mine[0]):
+        return None
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
     works = step.on_cpu or len(step.below(mine[0]))
     return Loop(mine, parts, joins, is_last, advances) if works else None
 
 
+def _is_elman(step: Step, ops: Ints) -> bool:
+    """Whether an iteration may be a cell that no module of PyTorch is known for by its ops."""
+    names = Counter(step.name(op) for op in ops.tolist())
+    may_be = _may_be_cell(names) and not _written(names)
+    return may_be and _passes_on([call for op in ops.tolist() if (call := step.call(op))])
+
+
+def _may_be_cell(names: Counter[str]) -> bool:
+    return names["aten::tanh"] + names["aten::sigmoid"] > 0 and _matmuls(names) > 1
+
+
 def _of_samples(step: Step, ops: Ints) -> bool:
-    """Whether a CPU computes one row in each of many rounds, and no round chooses a token for the
-    next one.
+    """Whether a CPU computes one row in each of many rounds that need nothing of each other."""
+    calls = [call for op in ops[0].tolist() if (call := step.call(op))]
+    rows = any(call.name in MATMULS and _of_one_row(call) for call in calls)
+    return step.on_cpu and len(ops) >= SAMPLES and rows and not _passes_on(calls)
+
+
+def _passes_on(calls: list[OpCall]) -> bool:
+    """Whether a round may need the one before it: it chooses a token, or could take a state (added
+    to the input, joined with it, or as wide as what the round makes). Cells have no norms.
     """
-    names = {step.name(op) for op in ops[0].tolist()}
-    decodes = "aten::embedding" in names and names & CHOOSES
-    calls = [step.call(op) for op in ops[0].tolist()]
-    rows = any(call and call.name in MATMULS and _of_one_row(call) for call in calls)
-    return step.on_cpu and len(ops) >= SAMPLES and rows and not decodes
+    names = {call.name for call in calls}
+    if "aten::embedding" in names and names & CHOOSES:
+        return True
+    products = [call for call in calls if call.name in MATMULS]
+    operands = [dense(call)[call.name == "aten::addmm" :] for call in products]
+    taken = {each[0].dims[-1] for each in operands[:1] if each}
+    made = {
+        each[1].dims[0 if call.name == "aten::linear" else -1]
+        for call, each in zip(products, operands, strict=True)
+        if len(each) > 1
+    }
+    added = (dense(call) for call in calls if call.name in ADDS)
+    adds = any(len(each) > 1 and each[0].dims == each[1].dims for each in added)
+    return not names & NORMS and bool(adds or names & JOINS or taken & made)
 
 
 def _of_one_row(call: OpCall) -> bool:
@@ -212,7 +242,7 @@ def _writes(step: Step, ops: Ints, steady: Bools) -> bool:
 def _sums(step: Step, ops: Ints) -> bool:
     """Whether an iteration adds one number to another, and passes no state of a cell on."""
     names = Counter(step.name(op) for op in ops.tolist())
-    cell = names["aten::tanh"] + names["aten::sigmoid"] > 0 and _matmuls(names) > 1
+    cell = _may_be_cell(names)
     added = (step.tensors(op) for op in ops.tolist() if step.name(op) in ADDS)
     return not cell and any(len(each) > 1 and all(not one.dims for one in each) for each in added)
 
