@@ -13,10 +13,11 @@ import pytest
 
 import foretrace as ft
 from analyze.guess.conftest import H200, recorded, without
+from corpus.builder import TraceBuilder
 from corpus.places import PUBLIC
 from foretrace.analyze.guess import check, parse
 from foretrace.show.overview import look
-from opened_traces import opened
+from opened_traces import open_made, opened
 
 # llama: 9.19 to 9.83 ms with the profiler, 7.19 ms without
 LLAMA = H200 / "ladder" / "model_llama_4x512x4x768x12x3072x32000_bf16"
@@ -152,3 +153,13 @@ def test_a_bias_in_a_matmul_is_no_add() -> None:
     gpt2 = opened(LLAMA.with_name("model_gpt2_4x512x4x768x12x3072x32000_bf16.json.gz"))
     found = check(gpt2, ["adds take more than 20% of the gpu time", "add is fused into the matmul"])
     assert [one.verdict for one in found] == ["miss", "hit"]
+
+
+def test_a_linear_layer_on_a_cpu_is_its_op(tmp_path: Path) -> None:
+    builder = TraceBuilder().step(0, 0, 100)
+    builder.op("aten::linear", 10, 50).op("aten::addmm", 15, 40)
+    document = json.loads(builder.bytes())
+    document.pop("deviceProperties", None)
+    trace = open_made(document, tmp_path)
+    found = check(trace, ["linear takes 50% of the step", "matmuls take 40% of the step"])
+    assert [one.verdict for one in found] == ["hit", "hit"]

@@ -283,8 +283,9 @@ def cpu_part(window: Window, selector: Selector) -> Bools:
     does = host.named(lambda name: bare(name) == word or word in cpu_does(name))
     if word not in MATMULS:
         return host.is_op & does
-    # attention, which multiplies inside, is no matmul
-    return window.evidence.computing & does & host.named(lambda name: bare(name) in MATMULS)
+    # attention, which multiplies inside, is no matmul; `aten::linear` calls one
+    found = window.evidence.computing & does & host.named(lambda name: bare(name) in MATMULS)
+    return found if found.any() else host.is_op & host.named(lambda name: bare(name) == word)
 
 
 def _inside(host: Host, chosen: Bools) -> Bools:
