@@ -25,13 +25,15 @@ Positive = Annotated[float, Meta(ge=0, le=MOST_S)]
 
 class RunTiming(Struct, frozen=True):
     """Times without the profiler. `block_ns` are times per call of several blocks of calls, and
-    `wall_spread` is their range over their median.
+    `wall_spread` is their range over their median. `preempted_per_s` is how often another program
+    took a core meanwhile.
     """
 
     wall_ns_per_call: Nanoseconds | None = None
     wall_spread: Positive | None = None
     host_ns_per_call: Nanoseconds | None = None
     block_ns: Annotated[tuple[Nanoseconds, ...], Meta(max_length=1000)] = ()
+    preempted_per_s: Positive | None = None
 
 
 class RunCompile(Struct, frozen=True):

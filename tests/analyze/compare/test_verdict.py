@@ -143,6 +143,32 @@ def test_blocks_of_steps_give_a_spread_that_one_outlier_does_not_move(tmp_path: 
     )
 
 
+@pytest.mark.parametrize(
+    ("crowded", "host_ns", "answers"),
+    [
+        ({"a": 200.0}, 2_900, ("inconclusive", "inconclusive")),  # A is the slower one
+        ({"b": 200.0}, 2_900, ("faster", "slower")),  # sharing made it no faster
+        ({"a": 20.0, "b": 20.0}, 2_900, ("faster", "slower")),
+        ({"a": 200.0}, 100, ("faster", "slower")),  # the GPU takes the time
+    ],
+)
+def test_a_side_that_shared_its_cores_may_be_slow_for_that(
+    crowded: dict[str, float], host_ns: int, answers: tuple[str, str], tmp_path: Path
+) -> None:
+    with_records(tmp_path, (3_000, 2_000))
+    for name in "ab":
+        path = tmp_path / f"{name}.run.json"
+        said = json.loads(path.read_text())
+        said["timing"] |= {"preempted_per_s": crowded.get(name, 0.0), "host_ns_per_call": host_ns}
+        path.write_text(json.dumps(said))
+    a, b = (ft.open(tmp_path / f"{name}.json", cache=False) for name in "ab")
+    found = compare(a, b), compare(b, a)
+    assert tuple(each.verdict.answer for each in found) == answers
+    if answers[0] == "inconclusive":
+        assert "other programs took a core from A 200 times a second" in found[0].verdict.text
+        assert "from B 200 times" in found[1].verdict.text
+
+
 def test_one_record_does_not_decide(tmp_path: Path) -> None:
     a, b = with_records(tmp_path, (3_000, 2_000))
     (tmp_path / "b.run.json").unlink()

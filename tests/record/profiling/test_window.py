@@ -217,6 +217,7 @@ def test_steps_after_the_recorded_ones_give_the_times(tmp_path: Path, record: Re
             prof.step()
     timing = record(prof.trace)["timing"]
     assert len(timing["block_ns"]) == 10
+    assert timing["preempted_per_s"] >= 0
     assert timing["calls_timed"] % 10 == 0
     assert timing["wall_ns_per_call"] == int(statistics.median(timing["block_ns"]))
 

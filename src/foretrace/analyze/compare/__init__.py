@@ -25,7 +25,7 @@ from foretrace.analyze.compare.marks import marked
 from foretrace.analyze.compare.measure import Sample, measured, sample
 from foretrace.analyze.compare.sentences import changed, unchanged
 from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
-from foretrace.analyze.compare.verdict import Comparison, judge, likeness
+from foretrace.analyze.compare.verdict import HOST_LIMITED, Comparison, judge, likeness
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.opening import opened
@@ -36,7 +36,7 @@ __all__ = ["Comparison", "compare", "compare_two", "document"]
 
 # Two processes of one program differ by more than the blocks of one of them, by these shares each:
 # where the host takes (almost) all of the time, and elsewhere.
-HOST_LIMITED, HOST_APART, GPU_APART = 0.9, 0.1, 0.01
+HOST_APART, GPU_APART = 0.1, 0.01
 
 
 def compare(

@@ -82,6 +82,11 @@ def likeness(
     return None if a is None or b is None else Likeness(a, b, shared)
 
 
+# A record whose host takes this share of the time is limited by it.
+HOST_LIMITED = 0.9
+# Another program takes a core this often in a second on a machine that is in use: on two cores 150
+# to 260 times beside a test suite; alone 1 to 7 times on one thread, 33 to 44 on two.
+CROWDED = 100.0
 WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "Inconclusive"}
 WORDS["different"] = "Not comparable"
 
@@ -146,7 +151,7 @@ def judge(
         what = f"two programs: {likeness.text}"
         return _by_replay(steps, per, f"; {what}") or CompareVerdict("different", what, TRACES)
     if wall.saved is not None:
-        return _by_records(wall, per)
+        return _by_records(wall, per, _crowded(a, b, wall))
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
     timed = not _untimed(a, b)
     if timed and all(row.fate == "same" for row in work) and not any(map(differs, times)):
@@ -186,7 +191,20 @@ def differs(value: Change) -> bool:
     return value.saved not in (None, 0) and value.beyond is not False
 
 
-def _by_records(wall: Change, per: str) -> CompareVerdict:
+def _crowded(a: Side, b: Side, wall: Change) -> str:
+    """Why the slower side may be slow for another reason: it shared its cores while it was timed.
+
+    Sharing makes no program faster, so that a faster side stays so.
+    """
+    name, side = ("B", b) if (wall.saved or 0) < 0 else ("A", a)
+    timing = side.trace.run.timing
+    often, length = timing.preempted_per_s or 0, timing.wall_ns_per_call or 0
+    if often < CROWDED or (timing.host_ns_per_call or 0) < HOST_LIMITED * length:
+        return ""
+    return f"other programs took a core from {name} {often:.0f} times a second: record it again"
+
+
+def _by_records(wall: Change, per: str, crowded: str = "") -> CompareVerdict:
     saved, times = wall.saved or 0.0, change_text(wall.a, wall.b)
     how = f"without the profiler ({ratio_text(wall.ratio)})"
     if saved == 0:
@@ -195,6 +213,8 @@ def _by_records(wall: Change, per: str) -> CompareVerdict:
         within = f"within the noise of {percent_text(wall.noise)}"
         noise = "the noise is unknown" if wall.noise is None else within
         return CompareVerdict("inconclusive", f"{times} {per} {how}: {noise}", RECORDS)
+    if crowded:
+        return CompareVerdict("inconclusive", f"{times} {per} {how}: {crowded}", RECORDS)
     word, off = ("less" if saved > 0 else "more"), (wall.noise or 0) * max(wall.a or 0, wall.b or 0)
     low, high = abs(saved) - off, abs(saved) + off
     interval = f"{time_text(abs(saved))} ({time_text(low)} to {time_text(high)})"

@@ -184,7 +184,8 @@ class CallTimes:
 
     `wall` ends with the device idle; it is the median of `block_ns` where several blocks were
     timed. Both `host` times end when the host has launched its work: a wait inside the recording
-    would change what is recorded. Their ratio is the profiler's overhead.
+    would change what is recorded. Their ratio is the profiler's overhead. `preempted_per_s` is how
+    often another program took a core while the steps were timed.
     """
 
     first_call_ns: int | None = None
@@ -194,6 +195,7 @@ class CallTimes:
     host_ns_per_call: int | None = None
     profiled_host_ns_per_call: int | None = None
     calls_timed: int = 0
+    preempted_per_s: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The `timing` part of the record."""
@@ -293,6 +295,7 @@ class StepTimes:
         self._blocks: list[Batch] = []
         self._steps = 0
         self._ends: list[int] = []  # of all steps after the settling
+        self._since = _preempted()
         self._plan = self._timed()
         next(self._plan)
 
@@ -310,6 +313,8 @@ class StepTimes:
         if len(self._blocks) < LEAST_BLOCKS and not self._one_by_one():
             return False
         keep_times(self.timing, self._blocks, self._steps)
+        (before, began), (after, ended) = self._since, _preempted()
+        self.timing.preempted_per_s = round((after - before) / max(ended - began, 1) * 1e9, 1)
         return True
 
     def _one_by_one(self) -> bool:
@@ -326,7 +331,7 @@ class StepTimes:
     def _timed(self) -> Generator[None, None, None]:
         for _ in range(SETTLING):
             yield
-        began = perf_counter_ns()
+        self._since = _, began = _preempted()
         self._ends.append(began)
         ends, count = began + LIMIT_NS, 1
         while len(self._blocks) < BLOCKS and perf_counter_ns() < ends:
@@ -337,6 +342,11 @@ class StepTimes:
                 continue
             self._blocks.append(block)
             self._steps += count
+
+
+def _preempted() -> tuple[int, int]:
+    """How often this process lost a core to another program so far, and when that was asked."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw, perf_counter_ns()
 
 
 def _block(count: int) -> Generator[None, None, Batch]:
