@@ -183,7 +183,7 @@ def test_the_workflow_of_the_page_fails_on_a_lost_fusion(tmp_path: Path) -> None
     assert "MISS    per step: gelu and mul are fused" in summary
     assert "**A**: baseline/bench.json.gz · CPU · 3 steps" in summary
     assert "| aten::gelu | 0 to 1 |" in summary
-    assert "**ok**: kernels \\> 1x" in summary
+    assert "**FAIL**: ops \\> 1x" in summary
     assert "| 01234567 | 2026-01-03 |" in summary
     assert comment.startswith(summary)
     assert comment.endswith("(https://github.com/me/model/actions/runs/7)\n")

@@ -104,5 +104,11 @@ def test_a_quantity_that_is_not_recorded_cannot_be_decided(tmp_path: Path) -> No
     for quantity in ("gpu", "kernels", "launches", "memcpys"):
         with pytest.raises(UsageError, match=f"{quantity} is not recorded in both traces"):
             parse_gate(f"{quantity} > 1x").check(compare(host_only, host_only))
+    assert not parse_gate("ops > 1x").check(compare(host_only, host_only)).met
+    more = made(
+        tmp_path, TraceBuilder().step(0, 0, 100).op("aten::mm", 10, 9).op("aten::mm", 50, 9)
+    )
+    outcome = parse_gate("ops > 1x").check(compare(host_only, more))
+    assert (outcome.met, outcome.text) == (True, "ops is 1 in A and 2 in B (2.00x)")
     on_gpu = made(tmp_path, steps([9_000] * 3), "gpu")
     assert parse_gate("kernels > 1x").check(compare(host_only, on_gpu)).met

@@ -2,6 +2,7 @@
 
     gpu > 1.05x               B's GPU time is more than 1.05 times A's
     kernels > 4               B launches more than four kernels per unit
+    ops > 1x                  B calls more ops than A, on a CPU too
     wall is over 2.5 ms       B's wall time is more than 2.5 ms per unit
     gpu time > 1.05x of A     the first condition in full
 
@@ -32,7 +33,7 @@ from foretrace.schema.documents.compare_tries import CompareTriesDocument
 Found = Comparison | CompareJobsDocument | CompareTriesDocument
 
 TIMES = ("gpu", "cpu", "wall", "idle")
-COUNTS = ("kernels", "memcpys", "launches")
+COUNTS = ("kernels", "memcpys", "launches", "ops")
 LOST = "lost"
 JOB_TIMES = ("step", "compute", "exposed", "wait", "idle")
 _TRACES = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"}
@@ -128,6 +129,9 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
     if isinstance(found, CompareJobsDocument):
         time = next(each for each in found.times if each.what == quantity)
         return time.a, time.b, _noise(time)
+    if quantity == "ops":
+        a, b = (sum(op.calls for op in side.ops.values()) for side in (found.a, found.b))
+        return a, b, ""
     if quantity in COUNTS:
         counts = [getattr(side, quantity) for side in (found.a, found.b)]
         a, b = map(len, counts) if quantity == "kernels" else counts
