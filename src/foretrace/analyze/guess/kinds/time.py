@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import mean, median
 
@@ -68,6 +68,12 @@ def _passes(query: Query) -> list[Window]:
     return windows_of(Scope("pass"), first.evidence) if first.whole else query.windows
 
 
+def _answers(query: Query, values: Sequence[float]) -> list[bool | None]:
+    """Whether each of these times is as predicted; None where that is open."""
+    found_out = {"hit": True, "miss": False, "unknown": None}
+    return [found_out[query.nearly(value)] for value in values]
+
+
 def _step(query: Query) -> Measurement:
     """How long a step takes: without the profiler where a run record says it."""
     passes, run = _passes(query), query.windows[0].evidence.trace.run
@@ -79,8 +85,7 @@ def _step(query: Query) -> Measurement:
     typical = query.args.get("quantifier") == "some" and query.compare.symbol not in (">", ">=")
     if recorded is not None and {"each", "quantifier"} & set(query.args) and not typical:
         values = list(run.timing.block_ns) or values
-    found_out = {"hit": True, "miss": False, "unknown": None}
-    answers = [found_out[query.nearly(value)] for value in values]
+    answers = _answers(query, values)
     verdict = judge_all(query.args.get("quantifier", "every"), answers, unclear=False)
     ends = " to ".join(dict.fromkeys(map(time_text, (min(values), max(values)))))
     note = _NOTES["cpu time" if recorded is None else "wall time"]
@@ -116,8 +121,7 @@ def _launches(query: Query) -> Measurement:
 def _every(window: Window, query: Query) -> Measurement:
     values, found = each(window, query.what, "time"), certain(window, query.what)
     quantifier = query.args.get("quantifier", "every")
-    found_out = {"hit": True, "miss": False, "unknown": None}
-    answers = [found_out[query.nearly(value)] for value in values]
+    answers = _answers(query, values)
     pairs = zip(found.sure, answers, strict=True)
     wrong = [item for item, answer in pairs if answer is (quantifier == "no")]
     least, most = time_text(min(values)), time_text(max(values))
