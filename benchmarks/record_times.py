@@ -1,6 +1,6 @@
 """Is the step time that `foretrace record` keeps the time of a plain run?
 
-    python benchmarks/record_times.py [--rounds 5] [--json results.json]
+    python benchmarks/record_times.py [--rounds 5] [--script mlp ...] [--json results.json]
 
 Five scripts of different kinds run plainly and under `foretrace record`, in turns, each in a new
 process. A plain run times its own loop: the card is waited for at the first and at the last timed
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 def wait():
     if big:
         torch.cuda.synchronize()
-STEPS, FIRST = (600, 200) if big else (120, 40)
+STEPS, FIRST = (300, 100) if big else (120, 40)
 for at in range(STEPS):
     if at == FIRST:
         wait()
@@ -99,29 +100,36 @@ def main() -> None:
     """Measure, print, and keep the numbers where a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--script", action="append", choices=_SCRIPTS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in _SCRIPTS.items():
+        for name in options.script or _SCRIPTS:
             script = Path(folder) / f"{name}.py"
-            script.write_text(_HEAD + text + _LOOP)
+            script.write_text(_HEAD + _SCRIPTS[name] + _LOOP)
             rows.append(measured(script, options.rounds))
-            print(
-                "{script:12} plain {plain_ms:8.3f} ms, kept {kept_ms:8.3f} ms, {ratio:.3f}x".format(
-                    **rows[-1]
-                )
-            )
-    if options.json:
-        where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-        command = f"python benchmarks/record_times.py --rounds {options.rounds}"
-        answer = {"command": command, "device": where, "torch": str(torch.__version__)}
-        options.json.write_text(json.dumps(answer | {"scripts": rows}, indent=1) + "\n")
+            said = "{script:12} plain {plain_ms:8.3f} ms, kept {kept_ms:8.3f} ms, {ratio:.3f}x"
+            print(said.format(**rows[-1]), flush=True)
+            if options.json:  # after each script, so that a run that ends early loses nothing
+                keep(options.json, rows)
+
+
+def keep(file: Path, rows: list[dict[str, object]]) -> None:
+    """Write the rows, and what they depend on."""
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    command = shlex.join(["python", *sys.argv])
+    answer = {"command": command, "device": where, "torch": str(torch.__version__)}
+    file.write_text(json.dumps(answer | {"scripts": rows}, indent=1) + "\n")
 
 
 def measured(script: Path, rounds: int) -> dict[str, object]:
     """Plain and recorded runs in turns."""
-    pairs = [(_plain(script), _kept(script)) for _ in range(rounds)]
+    pairs, hosts = [], []
+    for _ in range(rounds):
+        plain, (kept, host) = _plain(script), _kept(script)
+        pairs.append((plain, kept))
+        hosts.append(host)
     plain, kept = (min(times) for times in zip(*pairs, strict=True))
     return {
         "script": script.stem,
@@ -129,6 +137,7 @@ def measured(script: Path, rounds: int) -> dict[str, object]:
         "kept_ms": round(kept, 4),
         "ratio": round(kept / plain, 4),
         "pairs_ms": [[round(time, 4) for time in pair] for pair in pairs],
+        "kept_host_ms": [round(time, 4) for time in hosts],
     }
 
 
@@ -137,8 +146,8 @@ def _plain(script: Path) -> float:
     return float(said.split("STEP_MS")[1].split()[0])
 
 
-def _kept(script: Path) -> float:
-    """What the run record beside the trace says, in milliseconds."""
+def _kept(script: Path) -> tuple[float, float]:
+    """Milliseconds of a step in the run record beside the trace, and of its host alone."""
     line = [
         sys.executable,
         "-m",
@@ -151,7 +160,8 @@ def _kept(script: Path) -> float:
     ]
     _run(line, script.parent)
     record = json.loads((script.parent / "kept" / f"{script.stem}.run.json").read_text())
-    return float(record["timing"]["wall_ns_per_call"]) / 1e6
+    timing = record["timing"]
+    return timing["wall_ns_per_call"] / 1e6, timing["host_ns_per_call"] / 1e6
 
 
 def _run(command: list[str], folder: Path) -> str:

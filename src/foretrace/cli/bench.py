@@ -40,6 +40,7 @@ _MEASURED = use.joined(
     use.shown("--repeats", "Timed rounds of each contender.", default=21, type=click.IntRange(1)),
     use.shown("--autotune-seconds", "Stop autotuning peers after this long.", default=600.0),
     use.option("-o --output", "Write the results here, as JSON.", type=_OUTPUT),
+    use.flag("--resume", "Measure only what the output file lacks."),
     _PLOT,
     use.as_json,
 )
@@ -156,6 +157,7 @@ def _measure(
     repeats: int,
     autotune_seconds: float,
     output: Path | None,
+    resume: bool,
     plot: Path | None,
     as_json: bool,
     tuned_every: int = 1,
@@ -163,12 +165,16 @@ def _measure(
     from foretrace.base import files
     from foretrace.kernels.bench import contenders
     from foretrace.kernels.bench.run import run
+    from foretrace.schema.documents.bench import read
 
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
         known = ", ".join(contenders.NAMES)
         raise UsageError(f"no contender named {unknown[0]!r}: choose from {known}")
 
+    if resume and output is None:
+        raise UsageError("--resume needs the file of the run before: --output FILE")
+    before = read(output) if resume and output and output.exists() else None
     say = partial(click.echo, err=True)
 
     def keep(results: BenchDocument) -> None:
@@ -178,7 +184,8 @@ def _measure(
     chosen = names or contenders.NAMES
     untuned = tuple(name for name in chosen if name not in contenders.TUNED)
     measured = [(row, untuned if at % tuned_every else chosen) for at, row in enumerate(rows)]
-    _show(run(measured, repeats, autotune_seconds, dtype, say, keep), plot, as_json)
+    results = run(measured, repeats, autotune_seconds, dtype, say, keep, before)
+    _show(results, plot, as_json)
 
 
 def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:

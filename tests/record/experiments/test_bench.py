@@ -17,11 +17,11 @@ pytest.importorskip("triton")
 
 from click.testing import CliRunner
 
-from foretrace.base.errors import MissingError
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import main
 from foretrace.cli.bench import command
 from foretrace.kernels.bench import contenders, subjects
-from foretrace.kernels.bench.run import error, in_new_process
+from foretrace.kernels.bench.run import error, in_new_process, resumed
 from foretrace.record.experiments.timing import Quartiles
 from foretrace.schema.documents.bench import (
     BenchDocument,
@@ -132,6 +132,7 @@ def test_sizes() -> None:
         (["bench", "mlp", "--size", "8x8"], 2),
         (["bench", "geglu", "--size", "8x8x8"], 2),
         (["bench", "geglu", "--contender", "nobody"], 2),
+        (["bench", "geglu", "--resume"], 2),
         pytest.param(
             ["bench", "mlp"],
             4,
@@ -182,3 +183,20 @@ def test_widths_are_multiples_of_a_unit() -> None:
     sizes = subjects.random_sizes(50, 3, 64)
     assert all(d % 64 == h % 64 == 0 for _, d, h in sizes)
     assert {m for m, _, _ in sizes} == {m for m, _, _ in subjects.random_sizes(50, 3)}
+
+
+def test_a_run_is_resumed_where_it_ended() -> None:
+    """Rows with every contender stay; one that lacks a contender is measured again."""
+    before, bf16 = _results(), torch.bfloat16
+    wide, narrow = (subjects.mlp(size, bf16) for size in ((16, 8, 32), (16, 8, 64)))
+    trained = subjects.mlp((16, 8, 32), bf16, trains=True)
+    rows = [(each, ("eager", "liger", "ours")) for each in (wide, narrow, trained)]
+    kept, left = resumed(before, before.environment, rows, bf16)
+    assert kept.rows == before.rows
+    assert left == rows[1:]
+    assert resumed(before, before.environment, rows, torch.float16)[1] == rows
+    with_quack = [(wide, ("eager", "quack"))]
+    kept, left = resumed(before, before.environment, with_quack, bf16)
+    assert (kept.rows, left) == ((), with_quack)
+    with pytest.raises(UsageError, match="card was Some Card and is Another"):
+        resumed(before, {"card": "Another"}, rows, bf16)

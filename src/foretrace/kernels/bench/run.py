@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 import torch
 
-from foretrace.base.errors import MissingError
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.kernels.bench import contenders
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels.routes import plan
@@ -28,21 +28,24 @@ from foretrace.record.profiling.run_record import version_of
 from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
 Result = TypeVar("Result")
+Row = tuple[BenchSubject, Sequence[str]]
 # Rows of calls, and how long each takes at least: the host's speed varies from row to row.
 ROUNDS, AT_LEAST_S = 21, 0.003
+_USED_UP = "the time for autotuning was used up"
 
 
 def run(
-    rows: Sequence[tuple[BenchSubject, Sequence[str]]],
+    rows: Sequence[Row],
     repeats: int,
     autotune_s: float,
     dtype: torch.dtype,
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
+    before: BenchDocument | None = None,
 ) -> BenchDocument:
     """Measure each subject with its contenders; `autotune_s` limits how long peers are tuned.
 
-    `keep` gets the results after each row.
+    `keep` gets the results after each row. Rows of a run `before` are not measured again.
     """
     # Asks the driver's library, which starts no CUDA: no fork survives that.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
@@ -57,6 +60,8 @@ def run(
     say(f"ceilings: copy {copy:.2f} TB/s, matmul {matmul:.0f} TFLOP/s")
     command = shlex.join(["foretrace", *sys.argv[1:]])
     results = BenchDocument(SCHEMA, command, facts, copy, matmul, warm_up_s, ())
+    if before is not None:
+        results, rows = resumed(before, facts, rows, dtype)
     for subject, names in rows:
         row = in_new_process(lambda: measure(subject, names, repeats, dtype, autotune_s))  # noqa: B023
         tuned = [at for name, at in row.timings.items() if name in contenders.TUNED]
@@ -66,6 +71,37 @@ def run(
         say(f"{row.subject} {row.size}: gain over the best peer: {', '.join(gains)}")
         keep(results)
     return results
+
+
+def resumed(
+    before: BenchDocument, facts: dict[str, str], rows: Sequence[Row], dtype: torch.dtype
+) -> tuple[BenchDocument, list[Row]]:
+    """What a run before has measured, and the rows that lack a contender or that are missing."""
+    for key, now in facts.items():
+        was = before.environment.get(key, "none")
+        if was != now:
+            raise UsageError(f"cannot resume: {key} was {was} and is {now}")
+    kept = {(*_key(row), row.dtype): row for row in before.rows}
+    left = []
+    for subject, names in rows:
+        row = kept.get((*_key(subject), _name(dtype)))
+        if row is None or any(_is_missing(name, row) for name in names):
+            kept.pop((*_key(subject), _name(dtype)), None)
+            left.append((subject, names))
+    return msgspec.structs.replace(before, rows=tuple(kept.values())), left
+
+
+def _key(row: BenchRow | BenchSubject) -> tuple[str, int, int, int]:
+    name = row.subject if isinstance(row, BenchRow) else row.name
+    return name, row.m, row.d, row.h
+
+
+def _is_missing(name: str, row: BenchRow) -> bool:
+    return name not in row.timings and row.left_out.get(name, _USED_UP) == _USED_UP
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def in_new_process(work: Callable[[], Result]) -> Result:
@@ -143,13 +179,13 @@ def measure(
         for name in calls
     }
     route = "; ".join(part.text() for part in routes)
-    moved, named = subject.elements * dtype.itemsize, str(dtype).removeprefix("torch.")
+    moved, named = subject.elements * dtype.itemsize, _name(dtype)
     return BenchRow(subject.name, *size, named, subject.flops, moved, route, timings, left_out)
 
 
 def _reason_to_leave_out(name: str, subject: BenchSubject, autotune_s: float) -> str | None:
     if name in contenders.TUNED and autotune_s <= 0:
-        return "the time for autotuning was used up"
+        return _USED_UP
     return contenders.why_left_out(name, subject)
 
 
