@@ -17,6 +17,7 @@ from corpus.builder import TraceBuilder
 from corpus.places import PUBLIC
 from foretrace.analyze.guess import check
 from foretrace.analyze.guess.questions import questions
+from foretrace.analyze.guess.suggesting import shorter
 from foretrace.model.trace import Trace
 from opened_traces import open_made
 
@@ -207,6 +208,21 @@ PUBLIC_SAID = {
         cudaMalloc is called 24 times | hit
         relu is called 13 times | miss
         no device to host copies | hit
+        Convolutions take longer on the GPU than the fully connected layers | hit
+        """,
+    "v100_ns_resolution": """
+        the backward of the convolutions is the top consumer of the GPU | unknown
+        convolutions take less than 55% of gpu time | unknown
+        convolutions take less than 15% of gpu time | miss
+        """,
+    "b200_eager": """
+        The mixture-of-experts layers take the biggest chunk of the GPU time | hit
+        """,
+    "a100_nccl": """
+        The SGD update costs less than 5% of the GPU time | hit
+        """,
+    "vllm_decode": """
+        memory copies add up to more than 5% of the GPU time | miss
         """,
     "event_sync_multi_stream": """
         everything runs on one stream | miss
@@ -276,6 +292,32 @@ def test_a_refusal_offers_a_sentence_about_this_trace(
     assert offered in found.why
     [again] = check(traces[0], found.why.split("`")[-2])
     assert again.verdict != "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("we never wait for the gpu in the middle of a step", "`per step: no sync`? That is a"),
+        (
+            "gemms eat up more than half of whatever the gpu does",
+            "more than 50% of gpu time`? That",
+        ),
+    ],
+)
+def test_a_refusal_judges_the_sentence_without_the_words_that_it_lacks(
+    traces: tuple[Trace, Trace], text: str, said: str
+) -> None:
+    [found] = check(traces[0], text)
+    assert found.verdict == "error"
+    assert said in found.why
+
+
+def test_nothing_that_claims_is_left_out() -> None:
+    """Without `not`, a number, a bound or a noun a sentence says something else."""
+    text = "gelu does not really take more than 5% of between 3 and 9 steps"
+    for short in shorter(text):
+        assert {"gelu", "not", "more", "than", "5%", "between", "3", "and", "9"} <= {*short.split()}
+    assert "gelu does not take more than 5% of between 3 and 9 steps" in shorter(text)
 
 
 def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:

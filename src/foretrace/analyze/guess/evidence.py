@@ -33,6 +33,7 @@ from foretrace.model import cpu_ops
 from foretrace.model.autograd import ENGINE
 from foretrace.model.compiled import provenance
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.module_calls import PREFIX
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.model.tree import DEEPEST, summed
@@ -297,6 +298,11 @@ class Evidence:
         timed = np.flatnonzero(host.timed)
         order = timed[np.argsort(host.start[timed], kind="stable")]
         return order, host.start[order]
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether calls of modules are marked."""
+        return any(name.startswith(PREFIX) for name in self.trace.host.names)
 
     @cached_property
     def silent(self) -> Bools:

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from foretrace.analyze.guess import job_kinds, kinds
 from foretrace.analyze.guess.clauses import SpokenClaim, spoken
@@ -24,18 +25,22 @@ from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
 from foretrace.analyze.guess.reading import ClaimReader, Named
-from foretrace.analyze.guess.selection import Measure
-from foretrace.analyze.guess.suggesting import suggestion
+from foretrace.analyze.guess.selection import Measure, wider_reading
+from foretrace.analyze.guess.suggesting import in_trace, shorter, suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
-from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
+from foretrace.analyze.guess.windows import (
+    Differs,
+    NoSuchPlace,
+    Scope,
+    Unknown,
+    split_scope,
+    windows_of,
+)
 from foretrace.analyze.guess.words import (
-    COPIES,
-    HEADS,
     GuessError,
     ParseFailure,
     Selector,
     Token,
-    Trait,
     language,
     read_selector,
     split,
@@ -77,7 +82,6 @@ def _fits(reason: Reason, miss: Miss) -> bool:
 
 Words = tuple[str, ...]
 
-_TRIED = 5  # names of a trace that may be what a wrong word means
 _COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
 
 
@@ -103,41 +107,6 @@ def _plain_words(text: str, tokens: Sequence[Token]) -> list[Token]:
     return replaced(text, first[counted:], _frames())
 
 
-def _in_trace(error: GuessError, evidence: Evidence) -> str:
-    """The sentence with the name of this trace that the wrong word is a part of, where that can be
-    parsed; else a prediction about the same matter, of kernels that ran here.
-    """
-    word, text = error.word.lower(), error.text
-    timed = "%" in text or "gpu" in text.lower()
-    for name in _names_like(word, evidence):
-        said = f"{name} kernels" if timed and "::" in name else name
-        rest = text[error.at + len(error.word) :]
-        rest = re.sub(r"^ kernels?\b", "", rest) if said.startswith("kernel ") else rest
-        sentence = text[: error.at] + said + rest
-        if _reads(sentence):
-            return sentence
-    times = Counter[str]()
-    for row, role in enumerate(evidence.trace.work_roles.tolist()):
-        times[role] += int(evidence.trace.gpu.length[row])
-    roles = [role for role, _ in times.most_common() if role in HEADS and role != "other"]
-    done = {word for operation in evidence.operations for word in operation.does}
-    return suggestion(text, [*roles, *sorted(done)])
-
-
-def _names_like(word: str, evidence: Evidence) -> list[str]:
-    """Ops and calls whose names contain a word, the shortest first; then kernels."""
-    host = evidence.trace.host
-    kinds_of = host.is_op | host.is_call
-    names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
-    found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
-    named = (one.name for one in evidence.operations if one.kind == "kernel")
-    at = ((name, name.lower().find(word)) for name in named if len(word) > 2)
-    kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
-    shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
-    written = (name if _reads(f"no {name}") else f'op "{name}"' for name in shortest)
-    return [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]
-
-
 def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
     """The verdict on a text that names something of this trace (`multi_tensor_apply`); else a
     sentence that fits it.
@@ -148,9 +117,12 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
             return mark(meant, evidence, other)  # of several names none is the top one
         parse(verdict.text)
     except GuessError as error:
-        if unmeasured := _unmeasured(verdict.text, verdict.reason):
+        unmeasured = _unmeasured(verdict.text, verdict.reason)
+        if unmeasured and not (evidence.has_modules and _LAYERS in str(unmeasured.args["why"])):
             return mark(unmeasured, evidence)
-        example = _in_trace(error, evidence)
+        if meant_so := _without_words(error, evidence, other):
+            return replace(verdict, why=verdict.why.replace(error.advice, meant_so))
+        example = in_trace(error, evidence, _reads)
         if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
             bare = f"; write for example `{error.example}`"
             return replace(verdict, why=verdict.why.replace(bare, ""))
@@ -159,6 +131,31 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
     except UsageError:
         pass
     return verdict
+
+
+_TRIED = 60  # texts with words left out: each takes up to 10 ms
+
+
+def _without_words(error: GuessError, evidence: Evidence, other: Evidence | None) -> str:
+    """What the text would say without a few words, and the verdict on that; else nothing."""
+    slip = error.text[: error.at] + error.nearest + error.text[error.at + len(error.word) :]
+    if error.nearest and _reads(slip):
+        return ""
+    for text in filter(_reads, islice(shorter(error.text), _TRIED)):
+        guess = parse(text)
+        found = mark(guess, evidence, other)
+        if found.verdict != "error":
+            return f"{error.problem}; did you mean {_told(guess, found)}"
+    return ""
+
+
+def _told(guess: Guess, found: Verdict) -> str:
+    """A reading that nobody wrote so, and its verdict."""
+    said = guess.expected if guess.by_slots and "||" not in guess.expected else guess.text
+    more = f", measured {found.measured}" if "`" not in found.measured and found.measured else ""
+    if found.verdict == "unknown":
+        return f"`{said}`? That is unknown: {found.why}"
+    return f"`{said}`? That is a {found.verdict}{more}"
 
 
 Asked = TypeVar("Asked", Query, JobQuery)
@@ -257,6 +254,7 @@ def _unknown(query: Query) -> Measurement:
     raise Unknown(str(query.args["why"]))
 
 
+_LAYERS = "does not mark layers"  # false of a trace that has modules
 _UNMEASURED = GuessKind("unmeasured", 99, (), _unknown)
 
 
@@ -422,11 +420,13 @@ def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Meas
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
-    wider = {name: _wider(value) for name, value in query.args.items()}
+    wider = {name: wider_reading(value) for name, value in query.args.items()}
     if wider == query.args:
         return found
     try:
         other = guess.kind.measure(replace(query, args=wider))
+    except Differs as problem:
+        return replace(found, verdict="unknown", why=str(problem))
     except Unknown:
         return found
     if other.verdict == found.verdict or other.measured.startswith("0%: no "):
@@ -435,25 +435,6 @@ def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Meas
         return other
     measured = f"{found.measured}; in the other reading: {other.measured}"
     return replace(found, verdict="unknown", measured=measured, why=_SEVERAL)
-
-
-_MATMULS = ("gemm", "gemms", "matmul", "matmuls")
-
-
-def _wider(value: Any) -> Any:
-    if isinstance(value, Measure) and value.selector:
-        return replace(value, selector=_wider(value.selector))
-    if isinstance(value, Selector) and value.text.lower() in COPIES:
-        return replace(HEADS["memcpy"], text="memcpy")
-    if isinstance(value, Selector) and value.text.lower() in _MATMULS:
-        return replace(value, word="", traits=(Trait("matmul", ""),), written="")
-    if isinstance(value, Selector) and Trait("role", "attention") in value.traits:
-        return replace(value, traits=(*value.traits, Trait("main", "")))
-    if isinstance(value, Selector) and value.traits == (Trait("role", "pointwise"),):
-        return replace(value, traits=(Trait("elementwise", ""),))  # copies with ATen's name
-    if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
-        return value
-    return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")
 
 
 def _mark_parts(guess: Guess, found: list[Verdict]) -> Verdict:

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.traits import has_trait
-from foretrace.analyze.guess.windows import Unknown, Window, module_named, named
-from foretrace.analyze.guess.words import COPIES, Selector, Trait
+from foretrace.analyze.guess.windows import Differs, Unknown, Window, module_named, named
+from foretrace.analyze.guess.words import COPIES, HEADS, Selector, Trait
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.bounds import spent, unprofiled_ns, unprofiled_step_ns
 from foretrace.model.cpu_ops import bare, cpu_does
@@ -379,7 +380,7 @@ def unless_shown_otherwise(
     mine, shown = what.median(windows), whole.median(windows)
     if hits(shown):
         texts = f"{time_text(mine)} in kernels of {word}, {time_text(shown)} in the group {name}"
-        raise Unknown(f"{texts} of the first screen")
+        raise Differs(f"{texts} of the first screen")
 
 
 def middle(windows: list[Window]) -> list[Window]:
@@ -503,3 +504,26 @@ _TIMES = {
     "wall time": _wall_time,
     "step time": _step_time,
 }
+
+
+_MATMULS = ("gemm", "gemms", "matmul", "matmuls")
+
+
+def wider_reading(value: Any) -> Any:
+    """What a word may mean besides: `convolutions` all that their ops launch, `copies` memcpys."""
+    if isinstance(value, Measure) and value.selector:
+        return replace(value, selector=wider_reading(value.selector))
+    if isinstance(value, Selector) and value.text.lower() in COPIES:
+        return replace(HEADS["memcpy"], text="memcpy")
+    if isinstance(value, Selector) and value.text.lower() in _MATMULS:
+        return replace(value, word="", traits=(Trait("matmul", ""),), written="")
+    if isinstance(value, Selector) and Trait("role", "attention") in value.traits:
+        return replace(value, traits=(*value.traits, Trait("main", "")))
+    if isinstance(value, Selector) and value.traits == (Trait("role", "pointwise"),):
+        return replace(value, traits=(Trait("elementwise", ""),))  # copies with ATen's name
+    conv = isinstance(value, Selector) and (value.written or value.text).lower().startswith("conv")
+    if not conv:
+        return value
+    phases = (trait for trait in value.traits if trait.kind == "phase")
+    by_op = Trait("called", r"aten::\w*conv(\dd|olution|_)")
+    return replace(value, traits=(by_op, *phases), written="")

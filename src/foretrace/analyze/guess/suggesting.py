@@ -1,12 +1,14 @@
-"""A prediction that can be parsed, about the matter of a text that cannot."""
+"""What a text that cannot be parsed may mean: the text without a few words, or its matter."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from foretrace.analyze.guess.words import HEADS, LINEAR_WORDS, language, op_words
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.words import HEADS, LINEAR_WORDS, GuessError, language, op_words
 
 
 @cache
@@ -47,3 +49,65 @@ def _is_kernel(word: str) -> bool:
         and word not in (*LINEAR_WORDS, *language("everyday").split())
         and not word.startswith("kernel")
     )
+
+
+_TRIED = 5  # names of a trace that may be what a wrong word means
+
+
+def in_trace(error: GuessError, evidence: Evidence, reads: Callable[[str], bool]) -> str:
+    """The sentence with the name of this trace that the wrong word is a part of, where that can be
+    parsed; else a prediction about the same matter, of kernels that ran here.
+    """
+    word, text = error.word.lower(), error.text
+    timed = "%" in text or "gpu" in text.lower()
+    for name in _names_like(word, evidence, reads):
+        said = f"{name} kernels" if timed and "::" in name else name
+        rest = text[error.at + len(error.word) :]
+        rest = re.sub(r"^ kernels?\b", "", rest) if said.startswith("kernel ") else rest
+        sentence = text[: error.at] + said + rest
+        if reads(sentence):
+            return sentence
+    times = Counter[str]()
+    for row, role in enumerate(evidence.trace.work_roles.tolist()):
+        times[role] += int(evidence.trace.gpu.length[row])
+    roles = [role for role, _ in times.most_common() if role in HEADS and role != "other"]
+    done = {word for operation in evidence.operations for word in operation.does}
+    return suggestion(text, [*roles, *sorted(done)])
+
+
+def _names_like(word: str, evidence: Evidence, reads: Callable[[str], bool]) -> list[str]:
+    """Ops and calls whose names contain a word, the shortest first; then kernels."""
+    host = evidence.trace.host
+    kinds_of = host.is_op | host.is_call
+    names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
+    found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
+    named = (one.name for one in evidence.operations if one.kind == "kernel")
+    at = ((name, name.lower().find(word)) for name in named if len(word) > 2)
+    kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
+    shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
+    written = (name if reads(f"no {name}") else f'op "{name}"' for name in shortest)
+    return [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]
+
+
+_IN_A_ROW, _LEAST_LEFT = 4, 2  # words that may be left out, and that must be left
+
+
+def shorter(text: str) -> Iterator[str]:
+    """The text without some words in a row, the fewest first.
+
+    Numbers and nouns stay, and words that turn or bound a claim (`not`, `at least`, `every`).
+    """
+    words = text.split()
+    stays = [_claims(word) for word in words]
+    for count in range(1, min(_IN_A_ROW, len(words) - _LEAST_LEFT) + 1):
+        for at in range(len(words) - count + 1):
+            if not any(stays[at : at + count]):
+                yield re.sub(
+                    r" (the|an?|of|in|on|for|to)$", "", " ".join(words[:at] + words[at + count :])
+                )
+
+
+def _claims(word: str) -> bool:
+    word = word.lower().strip(",.;:!?")
+    known = word in HEADS or (word in op_words() and word not in language("everyday").split())
+    return known or not word.isalpha() or word in language("claiming").split()

@@ -38,6 +38,10 @@ class Unknown(Exception):
     """The trace does not decide this; the text says what is missing."""
 
 
+class Differs(Unknown):
+    """Two readings of one claim have different verdicts."""
+
+
 class NoSuchPlace(UsageError):
     """The trace has no region, module or step of this name; the text names those that it has."""
 
