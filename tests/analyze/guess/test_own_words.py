@@ -220,6 +220,14 @@ PUBLIC_SAID = {
         """,
     "a100_nccl": """
         The SGD update costs less than 5% of the GPU time | hit
+        The SGD update costs more than 5% of the GPU time | miss
+        """,
+    "ranks_0": """
+        All kernels run on one and the same stream | miss
+        """,
+    "h100_qwen": """
+        The GPU rather than Python is what limits this step | hit
+        Python rather than the GPU is what limits this step | miss
         """,
     "vllm_decode": """
         memory copies add up to more than 5% of the GPU time | miss
@@ -257,6 +265,7 @@ PUBLIC_SAID = {
         """,
     "torch_compile_triton": """
         silu is fused with mul | hit
+        torch.compile fuses silu and mul | hit
         rmsnorm is fused | hit
         add is fused into the matmul | miss
         sdpa is used | hit

@@ -96,7 +96,7 @@ PAIRS = [tuple(line.rsplit(" = ", 1)) for line in SAID.strip().splitlines()]
 # What the language cannot say -> what the answer must be about.
 UNSAID = {
     "fused": "are fused",
-    "torch.compile fuses silu and mul": "silu and mul are fused",
+    "triton fuses silu and mul": "silu and mul are fused",
     "dynamo breaks the graph twice": "graph breaks",
     "guards fail twice": "recompiles",
     "line 41 launches one": "kernels from model.py:41",

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import zip_longest
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.words import HEADS, LINEAR_WORDS, GuessError, language, op_words
@@ -98,7 +99,7 @@ def shorter(text: str) -> Iterator[str]:
     Numbers and nouns stay, and words that turn or bound a claim (`not`, `at least`, `every`).
     """
     words = text.split()
-    stays = [_claims(word) for word in words]
+    stays = [_claims(word, after) for word, after in zip_longest(words, words[1:], fillvalue="")]
     for count in range(1, min(_IN_A_ROW, len(words) - _LEAST_LEFT) + 1):
         for at in range(len(words) - count + 1):
             if not any(stays[at : at + count]):
@@ -107,7 +108,12 @@ def shorter(text: str) -> Iterator[str]:
                 )
 
 
-def _claims(word: str) -> bool:
+def _claims(word: str, after: str) -> bool:
     word = word.lower().strip(",.;:!?")
+    if word in _BOUNDS:
+        return after[:1].isdigit() or after.lower() in language("claiming").split()
     known = word in HEADS or (word in op_words() and word not in language("everyday").split())
     return known or not word.isalpha() or word in language("claiming").split()
+
+
+_BOUNDS = ("over", "under", "above", "below", "within", "from")  # before a number; else a place
