@@ -144,7 +144,8 @@ def _without_words(error: GuessError, evidence: Evidence, other: Evidence | None
     for text in filter(_reads, islice(shorter(error.text), _TRIED)):
         guess = parse(text)
         found = mark(guess, evidence, other)
-        if found.verdict != "error":
+        vague = found.verdict == "unknown" and any(part.narrowed for part in guess.parts)
+        if found.verdict != "error" and not vague:
             return f"{error.problem}; did you mean {_told(guess, found)}"
     return ""
 
