@@ -144,9 +144,9 @@ def _without_words(error: GuessError, evidence: Evidence, other: Evidence | None
     for text in filter(_reads, islice(shorter(error.text), _TRIED)):
         guess = parse(text)
         found = mark(guess, evidence, other)
-        vague = found.verdict == "unknown" and any(part.narrowed for part in guess.parts)
-        if found.verdict != "error" and not vague:
-            return f"{error.problem}; did you mean {_told(guess, found)}"
+        if found.verdict != "error":  # with fewer words still it would say something else
+            decided = found.verdict in ("hit", "miss")
+            return f"{error.problem}; did you mean {_told(guess, found)}" if decided else ""
     return ""
 
 
@@ -154,8 +154,6 @@ def _told(guess: Guess, found: Verdict) -> str:
     """A reading that nobody wrote so, and its verdict."""
     said = guess.expected if guess.by_slots and "||" not in guess.expected else guess.text
     more = f", measured {found.measured}" if "`" not in found.measured and found.measured else ""
-    if found.verdict == "unknown":
-        return f"`{said}`? That is unknown: {found.why}"
     return f"`{said}`? That is a {found.verdict}{more}"
 
 

@@ -18,6 +18,7 @@ from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.traits import has_trait
 from foretrace.analyze.guess.windows import Differs, Unknown, Window, module_named, named
 from foretrace.analyze.guess.words import COPIES, HEADS, Selector, Trait
+from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.bounds import spent, unprofiled_ns, unprofiled_step_ns
 from foretrace.model.cpu_ops import bare, cpu_does
@@ -164,6 +165,12 @@ def _undoes(operation: GpuOperation, word: str) -> bool:
     return ("backward" in last and bool(mine)) or named
 
 
+# Ranges that users and frameworks put around their own loading: `## data_load ##`, `get_batch`.
+_LOADING = regex(
+    r"(?i)data[ _-]?load|load(?:ing)?[ _-]?(?:data|batch)|(?:next|fetch|get)[ _-]?batch"
+)
+
+
 def _on_host(window: Window, selector: Selector) -> list[int]:
     if selector.kind == "cpu":
         _host_mask(window.evidence, "op")
@@ -173,7 +180,11 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
     mask = _host_mask(window.evidence, selector.kind)
     if selector.name:
         fits = module_named if selector.kind == "module" else named
-        mask = mask & window.evidence.trace.host.named(lambda name: fits(selector.name, name))
+        names = window.evidence.trace.host.named
+        by_name = mask & names(lambda name: fits(selector.name, name))
+        if selector.name.startswith("enumerate(DataLoader)") and not by_name.any():
+            by_name = mask & names(lambda name: _LOADING.search(name) is not None)
+        mask = by_name
     events = [int(event) for event in window.events(mask)]
     host = window.evidence.trace.host
     return [

@@ -102,7 +102,9 @@ def shorter(text: str) -> Iterator[str]:
     stays = [_claims(word, after) for word, after in zip_longest(words, words[1:], fillvalue="")]
     for count in range(1, min(_IN_A_ROW, len(words) - _LEAST_LEFT) + 1):
         for at in range(len(words) - count + 1):
-            if not any(stays[at : at + count]):
+            if any(stays[at : at + count]):
+                continue
+            if not (after := words[at + count :]) or after[0].lower() not in _BOUNDS:
                 yield re.sub(
                     r" (the|an?|of|in|on|for|to)$", "", " ".join(words[:at] + words[at + count :])
                 )

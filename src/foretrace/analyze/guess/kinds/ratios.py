@@ -183,6 +183,16 @@ def _compiled_overhead(miss: Miss) -> bool:
     return slower and miss.evidence.is_compiled and not others[0].evidence.is_compiled
 
 
+def _same_sort(query: Query) -> None:
+    """`Unknown` for a share of kernels that is a count of something else."""
+    left, right = query.args["left"], query.args.get("right")
+    if "ratio" not in query.args or not right or not (left.name == right.name == "count"):
+        return
+    share = query.args["ratio"].text.endswith("%")
+    if share and left.selector and right.selector and left.selector.on_gpu != right.selector.on_gpu:
+        raise Unknown(f"{left.selector.text} are no part of {right.selector.text}")
+
+
 @prediction(
     "ratios",
     80,
@@ -234,6 +244,7 @@ def measure(query: Query) -> Measurement:
     some &= "ratio" in query.args or (left.name == "time" and query.compare.symbol in (">", ">="))
     if some and left.selector and not query.on_cpu and _none(query, left.selector):
         return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
+    _same_sort(query)
     mine = left.median(query.windows)
     if "right" in query.args:
         right: Measure = query.args["right"]
