@@ -25,5 +25,24 @@ def test_workers_that_are_too_few(fix: FixUnderTest) -> None:
     assert found.order == "give the DataLoader more workers, or a lighter transform"
 
 
+def starting(sketch: Sketch, fork_us: float = 24_000) -> None:
+    """The steps begin an epoch: a seed, the start of the workers, the sampler, the first batch."""
+    sketch.op("aten::random_")
+    sketch.op("aten::item > aten::_local_scalar_dense")
+    sketch.pause(fork_us)
+    sketch.op("aten::randperm")
+    loading(sketch, "MultiProcessing")
+
+
+def test_workers_that_start_anew(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(starting)
+    assert found.order == "DataLoader(persistent_workers=True), or fewer workers"
+
+
+def test_a_seed_of_the_sampler_starts_no_workers(fix: FixUnderTest) -> None:
+    (found,) = fix.proposals(lambda sketch: starting(sketch, 100))
+    assert found.order == "give the DataLoader more workers, or a lighter transform"
+
+
 def test_a_batch_that_is_ready(fix: FixUnderTest) -> None:
     fix.stays(lambda sketch: loading(sketch, us=40))

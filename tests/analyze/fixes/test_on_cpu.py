@@ -147,3 +147,21 @@ def test_cells_in_a_loop(tmp_path: Path) -> None:
 
 def test_a_gpu_is_another_matter() -> None:
     assert predicted_on_cpu(ft.open(recordings.traces()["linear_eager"])) is None
+
+
+def test_anomaly_detection_on_a_cpu(tmp_path: Path) -> None:
+    engine = "autograd::engine::evaluate_function: MulBackward0"
+
+    def step(sketch: Sketch, around: str = engine) -> None:
+        for _ in range(5):
+            sketch.op(f"{around} > aten::isnan > aten::ne", us=1_000)
+            sketch.op(f"{around} > aten::_is_any_true > aten::any", us=500)
+        sketch.op("aten::_softmax", us=2_000, dims=[[64, 10]], types=["float"])
+
+    (fix,) = found(step, tmp_path)
+    assert (fix.proposal.order, fix.proposal.why) == (
+        "remove torch.autograd.detect_anomaly()",
+        "5 checks for NaN per step in the backward pass",
+    )
+    assert fix.ns == pytest.approx(2_000_000, rel=0.01)
+    assert found(lambda sketch: step(sketch, "my::op"), tmp_path) == []

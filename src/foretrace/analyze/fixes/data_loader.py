@@ -7,15 +7,21 @@ make it.
 What must hold: the range takes a tenth of the step on the host. A batch that is ready costs less.
 On a CPU a batch takes twice what it costs to take one from a worker, and there are two cores.
 
+Workers may have been started within the recording: the DataLoader draws a seed, no op runs for
+5 ms, then it samples and asks for the first batch. A step after that waits for their start: more
+workers take longer, and `persistent_workers=True` keeps them from epoch to epoch.
+
 What changes: of the range remain 50 us, the time to fetch a batch that is ready. At worst eight
 workers are not enough: a batch then takes an eighth of the time that it takes alone.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._host import LOADER, loading, share
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.threads import recorded
 from foretrace.base.units import percent_text, plural
 
@@ -28,6 +34,11 @@ MOST_ON_CPU = 4
 # Taking a small batch from a worker: 1.1 to 1.9 ms of two busy cores (torch 2.13). Workers made a
 # step of 3.1 ms with a batch of 0.7 ms take 6.1 ms.
 HANDED_NS = 1_000_000
+SEED = ("aten::random_", "aten::item", "aten::_local_scalar_dense")
+SAMPLER_OPS = 20  # at most, from the start of the workers to the first batch
+STARTING_NS = 5_000_000  # at least: two workers took 24 ms to fork (torch 2.13)
+KEEP = "DataLoader(persistent_workers=True), or fewer workers"
+STARTED = "the step waits for workers that were started in the recording"
 
 
 def _on_cpu(step: CpuStep) -> Proposals:
@@ -39,6 +50,8 @@ def _on_cpu(step: CpuStep) -> Proposals:
     if single and workers > 1:
         why = "the step makes its batch itself (num_workers=0)"
         yield step.proposal(f"DataLoader(num_workers={workers})", why, single, ON_CPU)
+    elif found and not single and started(step):
+        yield step.proposal(KEEP, STARTED, found, MORE_ON_CPU)
     elif found and not single:
         why = "the step waits for the DataLoader's workers"
         yield step.proposal("more DataLoader workers", why, found, MORE_ON_CPU)
@@ -54,7 +67,9 @@ def _find(step: Step) -> Proposals:
     names = {host.names[name] for name in host.name[step.inside & host.is_region].tolist()}
     alone = any(ALONE in name for name in names)
     order = f"DataLoader(num_workers={WORKERS}, pin_memory=True)"
-    if not alone:
+    if not alone and started(step):
+        order = KEEP
+    elif not alone:
         order = "give the DataLoader more workers, or a lighter transform"
     maker = "the process itself makes" if alone else "the host waits for"
     part = percent_text(spent / step.span.cpu_ns)
@@ -64,3 +79,23 @@ def _find(step: Step) -> Proposals:
         GraphChange(removed=ranges, left=left),
         worst=GraphChange(removed=ranges, left=max(left, 1 / WORKERS)),
     )
+
+
+def started(step: Step) -> bool:
+    """Whether a DataLoader started workers in the recording, before or in this step."""
+    host = step.trace.host
+    loads = host.named(lambda name: LOADER.match(name) is not None)
+    known = np.flatnonzero(host.lasting & (host.is_op | loads) & (host.start < step.span.end_ns))
+    known = known[np.argsort(host.start[known], kind="stable")]
+    pauses = host.start[known[1:]] - np.maximum.accumulate(host.end[known])[:-1]
+    after = (np.flatnonzero(pauses >= STARTING_NS) + 1).tolist()
+    return any(
+        tuple(step.name(event) for event in known[max(at - len(SEED), 0) : at]) == SEED
+        and _next_waits(step, known[at : at + SAMPLER_OPS][loads[known[at : at + SAMPLER_OPS]]])
+        for at in after
+    )
+
+
+def _next_waits(step: Step, ranges: Ints) -> bool:
+    """Whether the first of these ranges waits for workers."""
+    return len(ranges) > 0 and ALONE not in step.name(int(ranges[0]))
