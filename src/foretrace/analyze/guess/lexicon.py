@@ -261,6 +261,7 @@ def _ratio(tokens: Tokens, place: int) -> tuple[Heard, int]:
 
 def _who(tokens: Tokens, place: int) -> tuple[str, int]:
     """Whose work it is, as a scope: the program's, a step's, a pass's."""
+    first = place
     while key_at(tokens, place) in listed("before_who"):
         place += 1
     word, follower = key_at(tokens, place), key_at(tokens, place + 1)
@@ -272,6 +273,10 @@ def _who(tokens: Tokens, place: int) -> tuple[str, int]:
         return "per pass", place + 1
     if word in listed("who"):
         return "", place + 1
+    if place > first and key_at(tokens, place - 1) in listed(
+        "who"
+    ):  # `training`, as in `training run`
+        return "", place
     raise ParseFailure(place, ["step", "the program"])
 
 
