@@ -37,10 +37,38 @@ def _bound(query: Query) -> Measurement:
     if found == "unknown":
         return _by_idle(query)
     several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
-    wanted = query.args["bound"]
-    right = (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
+    right = _fits(query, found)
     measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}{_scope(query)}"
+    idle = _estimated_idle(query) if found in ("host", "sync") else 1.0
+    if idle <= bounds.MOSTLY_IDLE and _fits(query, _without_waits(query, idle)) != right:
+        raise Unknown(f"{measured}; without the profiler idle for about {percent_text(idle)}")
     return _decided(query, "hit" if right else "miss", measured)
+
+
+def _fits(query: Query, found: str) -> bool:
+    wanted = query.args["bound"]
+    return (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
+
+
+def _without_waits(query: Query, idle: float) -> str:
+    """The bound of a recording whose GPU is idle for less than the host's bound takes."""
+    first = query.windows[0]
+    mixed = idle > bounds.PARTLY_IDLE
+    return "mixed" if mixed else bounds.of_work(first.evidence.trace, first.rows)
+
+
+def _estimated_idle(query: Query) -> float:
+    """The idle share of the step without the profiler, as `foretrace look` estimates it.
+
+    1 where a run record has the time, or nothing can be estimated.
+    """
+    first = query.windows[0]
+    replayed = first.evidence.replayed if first.whole and _scope(query) else None
+    if replayed is None:
+        return 1.0
+    steps = windows_of(Scope("pass"), first.evidence)
+    busy = median(_spent(step).busy_ns for step in steps)
+    return 1 - busy / max(replayed.now_ns, busy, 1)
 
 
 def _of(window: Window) -> str:
