@@ -1,0 +1,101 @@
+"""A linear layer at the positions that are read, not at all of them.
+
+What it looks for: `linear` over a sequence, often the one that gives the scores of every word, and
+after it a slice that keeps a few positions of its result (`logits[:, -1]`).
+
+What must hold: until the step ends, every op of the forward pass that reads a tensor of the
+result's shape is such a slice. All take the same dimension, not that of the features, and keep at
+most a quarter of it.
+
+What changes: of the layer and of its backward pass, the share of the positions that are read
+remains. At worst half of the gain is lost to a matmul of few rows.
+
+When it is wrong: a program that keeps the whole result for later steps, and reads it there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from foretrace.analyze.fixes._cpu import CpuStep
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.base.units import plural
+from foretrace.model.costs import OpCall
+
+Kept = tuple[int, int, int]  # the layer, the positions that are read, and all of them
+Slice = tuple[int, int]  # the dimension, and how much of it is kept
+SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+MOST = 0.25  # of the positions
+LEAST = 1_000_000  # elements of the result: less is soon computed
+ORDER = "slice before the linear layer, as in head(x[:, -1:])"
+
+
+def _on_cpu(step: CpuStep) -> Proposals:
+    for event, kept, size in _sliced(step):
+        gone = 1 - kept / size
+        events = [event, *step.backward([event]).tolist()]
+        why = _why(step, event, kept, size)
+        yield step.proposal(ORDER, why, events, (gone, gone, gone / 2))
+
+
+@fix("A linear layer at the positions that are read", "gpu shapes", on_cpu=_on_cpu)
+def _find(step: Step) -> Proposals:
+    for event, kept, size in _sliced(step):
+        rows = step.below([event, *step.backward([event]).tolist()])
+        usual, worst = (step.shorter(rows, left) for left in (kept / size, (1 + kept / size) / 2))
+        why = _why(step, event, kept, size)
+        yield Proposal(ORDER, why, usual, worst=worst, events=(event,))
+
+
+def _why(step: Step, event: int, kept: int, size: int) -> str:
+    wide = _result(step.call(event))[-1]
+    return (
+        f"linear to {wide} features at {plural(size, 'position')}, of which the step reads {kept}"
+    )
+
+
+def _sliced(step: Step) -> list[Kept]:
+    """Large layers of whose result a few positions are read."""
+    sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
+    large = [event for event, dims in sizes.items() if dims and math.prod(dims) >= LEAST]
+    return [found for event in large if (found := _kept(step, event, sizes[event]))]
+
+
+def _result(call: OpCall | None) -> tuple[int, ...]:
+    """The shape that a linear layer gives; empty where it is not known or has no positions."""
+    given, weight = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    if given is None or weight is None or len(given.dims) < 3 or len(weight.dims) != 2:
+        return ()
+    return (*given.dims[:-1], weight.dims[0])
+
+
+def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
+    host = step.trace.host
+    later = step.outer[host.start[step.outer] >= host.end[event]]
+    forward = later[host.nearest(later, step.nodes.is_node[: host.count]) < 0]
+    calls = [call for op in forward.tolist() if (call := step.call(op))]
+    reads = [call for call in calls if any(each.dims == made for each in call.every_tensor())]
+    slices = [_slice(call, made) for call in reads]
+    parts = [each for each in slices if each and each[1] < made[each[0]]]  # [:] is the whole
+    dims = {dim for dim, _ in parts}
+    if None in slices or len(dims) != 1:
+        return None
+    size = made[dims.pop()]
+    kept = sum(count for _, count in parts)  # several slices may keep different positions
+    return (event, kept, size) if 0 < kept <= MOST * size else None
+
+
+def _slice(call: OpCall, made: tuple[int, ...]) -> Slice | None:
+    """What an op that reads the result keeps of it; None for all of it, or where that is open."""
+    dim = call.integer(1)
+    if call.name not in SLICES or dim is None or dim % len(made) == len(made) - 1:
+        return None
+    dim, size = dim % len(made), made[dim % len(made)]
+    if call.name == "aten::select":
+        return dim, 1
+    start, end = call.integer(2), call.integer(3)
+    if call.name == "aten::narrow":
+        return None if end is None else (dim, end)
+    first = 0 if start is None else max(start + size, 0) if start < 0 else min(start, size)
+    last = size if end is None else end + size if end < 0 else min(end, size)
+    return dim, max(last - first, 0)
