@@ -273,9 +273,8 @@ def _who(tokens: Tokens, place: int) -> tuple[str, int]:
         return "per pass", place + 1
     if word in listed("who"):
         return "", place + 1
-    if place > first and key_at(tokens, place - 1) in listed(
-        "who"
-    ):  # `training`, as in `training run`
+    # `training` by itself, which is also in `training run`
+    if place > first and key_at(tokens, place - 1) in listed("who"):
         return "", place
     raise ParseFailure(place, ["step", "the program"])
 

@@ -141,8 +141,7 @@ def _without_words(error: GuessError, evidence: Evidence, other: Evidence | None
     slip = error.text[: error.at] + error.nearest + error.text[error.at + len(error.word) :]
     if error.nearest and _reads(slip):
         return ""
-    for text in filter(_reads, islice(shorter(error.text), _TRIED)):
-        guess = parse(text)
+    for guess in filter(None, map(_parsed, islice(shorter(error.text), _TRIED))):
         found = mark(guess, evidence, other)
         if found.verdict != "error":  # with fewer words still it would say something else
             decided = found.verdict in ("hit", "miss")
@@ -553,12 +552,15 @@ def parse_job(text: str, reason: str = "") -> Guess:
 parse_job_or_error = partial(_or_error, parse_job)
 
 
-def _reads(text: str) -> bool:
+def _parsed(text: str) -> Guess | None:
     try:
-        parse(text)
+        return parse(text)
     except UsageError:
-        return False
-    return True
+        return None
+
+
+def _reads(text: str) -> bool:
+    return _parsed(text) is not None
 
 
 def check_job(found: JobDocument, guesses: Iterable[str | Guess | Verdict]) -> Verdicts:
