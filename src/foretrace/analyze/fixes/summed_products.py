@@ -13,6 +13,8 @@ A training step of 384 rows with 384 others of 64 features became 87 to 22 ms.
 
 from __future__ import annotations
 
+import math
+
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Proposals, Step, fix
 from foretrace.base.units import plural
@@ -74,7 +76,7 @@ def _product(call: OpCall | None) -> tuple[int, ...] | None:
     dims = tuple(max(pair) for pair in zip(*padded, strict=True))
     left, right = (_repeats(each, dims) for each in factors)
     pairs = list(zip(left, right, strict=True))
-    large = rank > 2 and _size(dims) >= LEAST
+    large = rank > 2 and math.prod(dims) >= LEAST
     return dims if large and (True, False) in pairs and (False, True) in pairs else None
 
 
@@ -86,7 +88,3 @@ def _repeats(tensor: Tensor, dims: tuple[int, ...]) -> list[bool]:
     sizes, steps = (1,) * missing + tensor.dims, (0,) * missing + strides
     rows = zip(dims, sizes, steps, strict=True)
     return [whole > 1 and (size == 1 or not stride) for whole, size, stride in rows]
-
-
-def _size(dims: tuple[int, ...]) -> int:
-    return Tensor(dims, "float").elements
