@@ -58,7 +58,15 @@ def _sliced(step: Step) -> list[Kept]:
     """Large layers of whose result a few positions are read."""
     sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
     large = [event for event, dims in sizes.items() if dims and math.prod(dims) >= LEAST]
-    return [found for event in large if (found := _kept(step, event, sizes[event]))]
+    sliced = _shapes_sliced(step) if large else set()  # few: only these are read in full
+    read_in_part = [event for event in large if sizes[event] in sliced]
+    return [found for event in read_in_part if (found := _kept(step, event, sizes[event]))]
+
+
+def _shapes_sliced(step: Step) -> set[tuple[int, ...]]:
+    """The shapes of which some op keeps a part."""
+    slices = step.outer[step.named(SLICES)[step.outer]]
+    return {given.dims for op in slices.tolist() if (given := step.tensor(op))}
 
 
 def _result(call: OpCall | None) -> tuple[int, ...]:
