@@ -337,6 +337,19 @@ def test_nothing_that_claims_is_left_out() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [  # each was offered without the word, and judged: a wrong answer to what was written
+        ("matmuls are Triton generated too", "triton"),
+        ("first convolution call takes over ten seconds on cpu", "cpu"),
+        ("waiting on the stream eats over half of every step", "waiting"),
+        ("everything trains in full fp32 precision", "everything"),
+    ],
+)
+def test_who_computes_and_who_waits_is_not_left_out(text: str, word: str) -> None:
+    assert all(word in short.lower().split() for short in shorter(text))
+
+
 def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:
     """`look` had "most self time in aten::mul_", and check another op, which calls none."""
     built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)
