@@ -23,6 +23,7 @@ from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
 Kept = tuple[int, int, int]  # the layer, the positions that are read, and all of them
+Shape = tuple[int, ...]
 Slice = tuple[int, int]  # the dimension, and how much of it is kept
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 MOST = 0.25  # of the positions
@@ -57,19 +58,24 @@ def _why(step: Step, event: int, kept: int, size: int) -> str:
 def _sliced(step: Step) -> list[Kept]:
     """Large layers of whose result a few positions are read."""
     sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
-    large = [event for event, dims in sizes.items() if dims and math.prod(dims) >= LEAST]
-    sliced = _shapes_sliced(step) if large else set()  # few: only these are read in full
-    read_in_part = [event for event in large if sizes[event] in sliced]
-    return [found for event in read_in_part if (found := _kept(step, event, sizes[event]))]
+    slices = step.outer[step.named(SLICES)[step.outer]].tolist()
+    in_part = {given.dims for op in slices if (given := step.tensor(op))}  # few steps have any
+    large = [event for event, dims in sizes.items() if math.prod(dims) >= LEAST and dims in in_part]
+    readers = _readers(step) if large else {}
+    return [found for event in large if (found := _kept(step, event, sizes[event], readers))]
 
 
-def _shapes_sliced(step: Step) -> set[tuple[int, ...]]:
-    """The shapes of which some op keeps a part."""
-    slices = step.outer[step.named(SLICES)[step.outer]]
-    return {given.dims for op in slices.tolist() if (given := step.tensor(op))}
+def _readers(step: Step) -> dict[Shape, list[int]]:
+    """The outermost ops of the forward pass that read a tensor of each shape, in order of time."""
+    readers: dict[Shape, list[int]] = {}
+    backward = step.trace.host.nearest(step.outer, step.nodes.is_node[: step.trace.host.count])
+    for op in step.outer[backward < 0].tolist():
+        for dims in {each.dims for each in step.tensors(op)}:
+            readers.setdefault(dims, []).append(op)
+    return readers
 
 
-def _result(call: OpCall | None) -> tuple[int, ...]:
+def _result(call: OpCall | None) -> Shape:
     """The shape that a linear layer gives; empty where it is not known or has no positions."""
     given, weight = (call.tensor(0), call.tensor(1)) if call else (None, None)
     if given is None or weight is None or len(given.dims) < 3 or len(weight.dims) != 2:
@@ -77,12 +83,12 @@ def _result(call: OpCall | None) -> tuple[int, ...]:
     return (*given.dims[:-1], weight.dims[0])
 
 
-def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
+def _kept(step: Step, event: int, made: Shape, readers: dict[Shape, list[int]]) -> Kept | None:
     host = step.trace.host
-    later = step.outer[host.start[step.outer] >= host.end[event]]
-    forward = later[host.nearest(later, step.nodes.is_node[: host.count]) < 0]
-    calls = [call for op in forward.tolist() if (call := step.call(op))]
-    reads = [call for call in calls if any(each.dims == made for each in call.every_tensor())]
+    later = [op for op in readers.get(made, ()) if host.start[op] >= host.end[event]]
+    if any(step.name(op) not in SLICES for op in later):
+        return None
+    reads = [call for op in later if (call := step.call(op))]
     slices = [_slice(call, made) for call in reads]
     parts = [each for each in slices if each and each[1] < made[each[0]]]  # [:] is the whole
     dims = {dim for dim, _ in parts}
@@ -93,10 +99,10 @@ def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
     return (event, kept, size) if 0 < kept <= MOST * size else None
 
 
-def _slice(call: OpCall, made: tuple[int, ...]) -> Slice | None:
-    """What an op that reads the result keeps of it; None for all of it, or where that is open."""
+def _slice(call: OpCall, made: Shape) -> Slice | None:
+    """What a slice keeps of the result; None for part of the features, or where that is open."""
     dim = call.integer(1)
-    if call.name not in SLICES or dim is None or dim % len(made) == len(made) - 1:
+    if dim is None or dim % len(made) == len(made) - 1:
         return None
     dim, size = dim % len(made), made[dim % len(made)]
     if call.name == "aten::select":
