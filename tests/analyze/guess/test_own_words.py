@@ -350,6 +350,16 @@ def test_who_computes_and_who_waits_is_not_left_out(text: str, word: str) -> Non
     assert all(word in short.lower().split() for short in shorter(text))
 
 
+def test_calls_of_an_op_are_no_kernels(tmp_path: Path) -> None:
+    """Two kernels of one call: "122 conv2d calls" were counted where a step made 53."""
+    sketch = Sketch().step()
+    sketch.op("aten::conv2d", kernel(DEPTHWISE, 5), kernel(DEPTHWISE, 5), dims=[IMAGE, FILTER])
+    trace = open_made(sketch, tmp_path)
+    for text in ("1 conv2d calls per training step", "1 conv2d ops per training step"):
+        [found] = check(trace, text)
+        assert (found.verdict, found.expected) == ("hit", "per step: 1 aten::conv2d")
+
+
 def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:
     """`look` had "most self time in aten::mul_", and check another op, which calls none."""
     built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)

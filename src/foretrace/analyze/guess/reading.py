@@ -76,13 +76,14 @@ def _noun(text: str, noun: Noun) -> Named | None:
         return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))
-    if found is None and text.endswith(" ops") and (op := noun(text[:-4])) and op.selector.word:
-        found = noun(f"aten::{text[:-4]}")
+    head, _, last = text.rpartition(" ")
+    called = noun(head) if found is None and last in ("ops", "calls") else None
+    if called and called.selector.word:
+        found = noun(f"aten::{head}")
     if found is None and " and " not in text:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)
         found = found if found and found.selector.word == joined else None
-    head, _, last = text.rpartition(" ")
     if found is None and head and last.lower() in listed("after_noun"):
         found = _noun(head, noun)
     # the word of an op means its forward alone
