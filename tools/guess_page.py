@@ -74,7 +74,8 @@ is measured, the comparison, the number and the place. It prints what it underst
 - Harmless words are dropped: `I bet`, `clearly`, `in this run`, the name of this trace's card.
 - A sentence is refused if it has a negation, a number, a place or a name that foretrace cannot use.
   Where it can be read without a few other words, the answer has that sentence and its verdict: `did
-  you mean …? That is a hit`. Else it suggests a prediction about the same matter.
+  you mean …? That is a hit`. Else it suggests a prediction about the same matter, and counts what
+  the trace has of the nouns: ``In the whole trace, `cudaMalloc`: 24``.
 - The verdict is unknown, with both figures, where two readings of a sentence differ. It is unknown,
   with the reason, for what no trace has: power, accuracy, tokens.
 - A number copied from `look`, rounded as it is printed there, is a hit.

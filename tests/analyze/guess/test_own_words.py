@@ -325,6 +325,15 @@ def test_a_refusal_judges_the_sentence_without_the_words_that_it_lacks(
     assert said in found.why
 
 
+def test_a_refusal_says_what_the_trace_has_of_its_nouns(traces: tuple[Trace, Trace]) -> None:
+    text = "cudaMalloc somehow swallows the rsqrt, and tiny pageable memory the forward kernel"
+    [found] = check(traces[0], text)
+    assert found.verdict == "error"
+    assert found.why.partition(". ")[2] == (
+        "In the whole trace, `cudaMalloc`: 2, `rsqrt`: 2 (4.00 us, <0.1% of GPU time), `pageable`: 2 (10.0 ms, 98.8% of GPU time)"
+    )
+
+
 def test_nothing_that_claims_is_left_out() -> None:
     """Without `not`, a number, a bound or a noun a sentence says something else."""
     text = "gelu does not really take more than 5% of between 3 and 9 steps"

@@ -25,7 +25,7 @@ from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
 from foretrace.analyze.guess.reading import ClaimReader, Named
-from foretrace.analyze.guess.selection import Measure, wider_reading
+from foretrace.analyze.guess.selection import Measure, certain, wider_reading
 from foretrace.analyze.guess.suggesting import in_trace, shorter, suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import (
@@ -48,6 +48,7 @@ from foretrace.analyze.guess.words import (
 )
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
+from foretrace.base.units import percent_text, time_text
 from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
@@ -125,12 +126,48 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
         example = in_trace(error, evidence, _reads)
         if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
             bare = f"; write for example `{error.example}`"
-            return replace(verdict, why=verdict.why.replace(bare, ""))
+            return replace(verdict, why=verdict.why.replace(bare, "") + _facts(error, evidence))
         fitting = error.suggesting(example)
-        return replace(verdict, why=verdict.why.replace(error.advice, fitting.advice))
+        why = verdict.why.replace(error.advice, fitting.advice)
+        return replace(verdict, why=why + ("" if error.nearest else _facts(error, evidence)))
     except UsageError:
         pass
     return verdict
+
+
+_FACTS, _NOUN = 3, 3  # nouns of a refused text that are counted, and the words of one
+
+
+def _facts(error: GuessError, evidence: Evidence) -> str:
+    """What the whole trace has of the nouns in a text that cannot be read."""
+    words, at, facts = [word.strip(",.;:!?") for word in error.text.split()], 0, dict[str, None]()
+    while at < len(words) and len(facts) < _FACTS:
+        sizes = range(min(_NOUN, len(words) - at), 0, -1)
+        found = ((size, _fact(words[at : at + size], evidence)) for size in sizes)
+        size, fact = next((each for each in found if each[1]), (1, ""))
+        facts |= {fact: None} if fact else {}
+        at += size
+    return f". In the whole trace, {', '.join(facts)}" if facts else ""
+
+
+def _fact(words: list[str], evidence: Evidence) -> str:
+    """How often a trace has a noun, and its time; empty where it is no noun, or is uncertain."""
+    empty = f"{language('claiming')} {language('everyday')} {language('empty_nouns')}".split()
+    edges = {words[0].lower(), words[-1].lower()}
+    guess = None if edges & {*empty} else _parsed(f"at least 1 {' '.join(words)}")
+    selector = guess.args.get("what") if guess else None
+    if not isinstance(selector, Selector) or selector.text in empty:
+        return ""
+    if selector.on_gpu and evidence.runs_on_cpu:
+        return ""
+    try:
+        [window] = windows_of(Scope(), evidence)
+        found, whole = certain(window, selector), Measure("", "gpu time").of(window)
+    except (Differs, Unknown):
+        return ""
+    spent = int(evidence.trace.gpu.length[found.sure].sum()) if found.on_gpu and found.sure else 0
+    share = f" ({time_text(spent)}, {percent_text(spent / whole)} of GPU time)" if spent else ""
+    return f"`{selector.text}`: {len(found.sure):,}{share}"
 
 
 _TRIED = 60  # texts with words left out: each takes up to 10 ms
