@@ -1,4 +1,4 @@
-"""What a rung of the ladder is: `Rung`, which `ladder/rungs.py` lists.
+"""What a rung of the ladder is: `Rung`, which `ladder/rungs.toml` lists.
 
 Plain data, so that rungs are listed without torch: only `Rung.build` imports it, when called.
 """

@@ -229,7 +229,7 @@ def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
     assert stops <= set(known)
     traces = [*known, *(program.trace for program in programs().values())]
     assert all((folder("h200") / f"{name}.json.gz").is_file() for name in traces)
-    assert {stop.rung for stop in STOPS} == set(ladder.ORDER)
+    assert {stop.rung.name for stop in STOPS} == set(ladder.ORDER)
 
 
 def test_only_one_rung() -> None:

@@ -1,4 +1,4 @@
-"""The ladder: from one matmul to a training step, the rungs of `ladder.rungs`.
+"""The ladder: from one matmul to a training step, the rungs of `rungs.toml`.
 
 `run` runs one rung, `climb` all of them to mark the articles' claims. Listing rungs needs no torch:
 only `run` and `Rung.build` import it.

@@ -30,7 +30,7 @@ from foretrace.learn.claims import (
 )
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import capture_rung
-from foretrace.learn.ladder.rungs import STOPS, Stop, rung, rungs
+from foretrace.learn.ladder.rungs import STOPS, Stop, rung
 from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
@@ -59,7 +59,7 @@ Find = Callable[[str], Trace]
 def stops(only: Sequence[str] = ()) -> list[Stop]:
     """The stops of the rungs named, or all."""
     wanted = {rung(name).name for name in only}  # an unknown name is wrong usage
-    return [stop for stop in STOPS if not wanted or stop.rung in wanted]
+    return [stop for stop in STOPS if not wanted or stop.rung.name in wanted]
 
 
 def climb_recorded(
@@ -111,7 +111,7 @@ def climb_here(
     where, named = device_name(device)
     opened, skipped = dict[Stop, Trace](), dict[Stop, str]()
     for number, stop in enumerate(chosen, 1):
-        say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
+        say(f"{number} of {len(chosen)}: {stop.title(where)}")
         try:
             opened[stop] = opening.open(visit(stop, where, folder, why=why), cache=False)
         except ForetraceError as problem:
@@ -121,7 +121,7 @@ def climb_here(
     def find(name: str) -> Trace:
         stop = by_recording()[name]
         if stop not in opened:
-            raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung} as well"))
+            raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung.name} as well"))
         return opened[stop]
 
     marked = [
@@ -129,7 +129,7 @@ def climb_here(
         for claim, prediction in _claims_of(chosen, claims())
         if not any(program and program.setup for program in (prediction.on, prediction.against))
     ]
-    left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
+    left = [SkippedSetup(stop.title(where), why) for stop, why in skipped.items()]
     article = list(_article([stop for stop in chosen if stop in opened], find, where))
     head = (SCHEMA, "this machine", named, str(torch.__version__))
     return _document(head, marked, left, article, _undecided(only, claims()))
@@ -141,14 +141,13 @@ def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: st
 
     from foretrace.record.experiments.machine import in_one_line
 
-    way = rung(stop.rung)
-    if device == "cpu" and (needs_gpu := stop.gpu_only(way)):
-        raise MissingError(needs_gpu)
+    if device == "cpu" and stop.gpu_only:
+        raise MissingError(stop.gpu_only)
     torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
     with in_one_line():
         choice = replace(stop.choice(device), dtype=dtype)
         options = {"overwrite": True, "why": why and choice.compiles}
-        done = capture_rung(way, choice, folder, **options)
+        done = capture_rung(stop.rung, choice, folder, **options)
     assert done.trace is not None
     return done.trace
 
@@ -177,14 +176,13 @@ def _undecided(only: Sequence[str], wanted: Sequence[Claim]) -> list[UnmarkedCla
 @cache
 def by_recording() -> dict[str, Stop]:
     """Every stop by the name of its recording, which claims use."""
-    known = {each.name: each for each in rungs()}
-    return {stop.recording(known[stop.rung]): stop for stop in STOPS}
+    return {stop.recording: stop for stop in STOPS}
 
 
 def _claims_of(
     chosen: Sequence[Stop], wanted: Sequence[Claim]
 ) -> list[tuple[Claim, ClaimPrediction]]:
-    names = {stop.rung for stop in chosen}
+    names = {stop.rung.name for stop in chosen}
     pairs = ((claim, prediction) for claim in wanted for prediction in claim.predictions)
     return [pair for pair in pairs if pair[1].on.rung in names]
 
@@ -193,8 +191,8 @@ def _marked(
     claim: Claim, prediction: ClaimPrediction, find: Find, device: str, named: str
 ) -> MarkedClaim:
     program = prediction.on
-    stop, way = by_recording().get(program.trace), rung(program.rung)
-    variant = stop.label(way) if stop else program.name.partition(" ")[2]
+    stop = by_recording().get(program.trace)
+    variant = stop.label if stop else program.name.partition(" ")[2]
     verdict = _verdict(prediction, find, on_cpu=device == "cpu")
     return MarkedClaim(
         claim.number, claim.source, program.rung, variant, _title(program, device), program.trace,
@@ -210,7 +208,7 @@ def _marked(
 def _title(program: ClaimProgram, device: str) -> str:
     """What ran, at which sizes."""
     stop = by_recording().get(program.trace)
-    return stop.title(rung(program.rung), device) if stop else program.setup
+    return stop.title(device) if stop else program.setup
 
 
 def _verdict(prediction: ClaimPrediction, find: Find, *, on_cpu: bool) -> Verdict:
@@ -231,11 +229,10 @@ def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupR
     for base in chosen:
         for stop in chosen:
             if base.is_baseline_of(stop):
-                way = rung(stop.rung)
-                a, b = find(base.recording(way)), find(stop.recording(way))
+                a, b = find(base.recording), find(stop.recording)
                 regions = {read_run(trace.path).rung.region for trace in (a, b)}
                 found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
-                yield _setup_row(f"{stop.title(way, device)}, against {base.label(way)}", found)
+                yield _setup_row(f"{stop.title(device)}, against {base.label}", found)
 
 
 def _setup_row(setup: str, found: Comparison) -> SetupRow:

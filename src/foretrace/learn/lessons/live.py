@@ -13,7 +13,6 @@ from msgspec import structs
 
 from foretrace.base import budget
 from foretrace.base.errors import ForetraceError, MissingError
-from foretrace.learn.ladder import rung
 from foretrace.learn.ladder.climb import by_recording, visit
 from foretrace.learn.lessons.scene import Opens
 from foretrace.learn.lessons.sitting import Sitting
@@ -79,7 +78,7 @@ class LiveRecordings:
         stop = by_recording().get(f"ladder/{name}")
         if stop is None:
             raise MissingError(f"no rung of the ladder runs {name}: play it without --live")
-        self._say(f"recording {stop.title(rung(stop.rung), self.device)}, on {self.card} …")
+        self._say(f"recording {stop.title(self.device)}, on {self.card} …")
         # in one dtype, what a CPU calls does not depend on the arithmetic that it has
         dtype = "fp32" if self.device == "cpu" else "auto"
         with budget.apart():
