@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice, pairwise
 from pathlib import Path, PurePath
@@ -38,7 +38,6 @@ NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
 _WORD = regex(r"<(\w+)>")
-_NO_WORDS: Mapping[str, str] = {}
 
 
 @cache
@@ -51,37 +50,33 @@ class OwnSteps:
     """Steps about the call of a trace that is drawn; `own.toml` has their texts, by `kind`."""
 
     kind = ""
-    asked: tuple[str, ...] = ()  # the methods that make steps, the most telling first
 
     def __init__(self, scene: Scene) -> None:
-        self.scene, self.where, self.program = scene, place_text(scene), program(scene)
-
-    def steps(self) -> Iterator[LessonStep]:
-        """Steps that may be asked."""
-        for name in self.asked:
-            made = getattr(self, name)()
-            yield from [made] if isinstance(made, LessonStep) else made
+        self.scene, self.program, name = scene, program(scene), scene.scope.name
+        call = f"one call of {said(name)}" if len(name) <= SHORT else "one call"
+        places = {"steps": "one step", "step": f"step {name}", "region": call}
+        self.where = places.get(scene.scope.kind, "the whole recording")
 
     def _step(
         self,
         name: str,
         row: str,
-        words: Mapping[str, str] = _NO_WORDS,
+        words: Mapping[str, str] | None = None,
         choices: Sequence[PickChoice] = (),
         *,
-        in_ranges: bool = False,
+        many: bool = False,
     ) -> LessonStep:
-        """The step of that name: with these choices, ranges where it has no other way or so many
-        are there that nobody counts them, else a number.
+        """The step of that name: with these choices, else a number, or ranges where it has no other
+        way or so many are there that nobody counts them.
         """
-        said = {"where": self.where, **words}
-        text = {key: _worded(value, said) for key, value in texts()[self.kind][name].items()}
+        known = {"where": self.where, **(words or {})}
+        text = {key: _worded(value, known) for key, value in texts()[self.kind][name].items()}
         if choices or "choices" in text:
             given = text.get("choices", ())
-            own = tuple(PickChoice(text, (holds,), misread) for text, holds, misread in given)
-            ask: PickOne | HowMany = PickOne(text["ask"], own or tuple(choices))
-        elif in_ranges or "holds" not in text:
-            ask = ranges(self.scene, *(text[key] for key in _RANGE))
+            own = (PickChoice(text, (holds,), misread) for text, holds, misread in given)
+            ask: PickOne | HowMany = PickOne(text["ask"], (*choices, *own))
+        elif many or "holds" not in text:
+            ask = _ranges(self.scene, text)
         else:
             ask = HowMany(text["ask"], text["holds"])
         return LessonStep(self.program, ask, text["why"], text["hint"], text["show"], row)
@@ -91,22 +86,11 @@ class OwnSteps:
         return self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
 
 
-_RANGE = ("ask", "states", "edges", "low", "high")
-
-
 def _worded(text: Any, words: Mapping[str, str]) -> Any:
     """The text, or each of a list, with `<where>` and the like replaced."""
     if isinstance(text, list):
         return [_worded(each, words) for each in text]
     return _WORD.sub(lambda found: words[found[1]], text)
-
-
-def place_text(scene: Scene) -> str:
-    """`one step`, `one call of mlp_fwd`, `the whole recording`."""
-    name = scene.scope.name
-    call = f"one call of {said(name)}" if len(name) <= SHORT else "one call"
-    places = {"steps": "one step", "step": f"step {name}", "region": call}
-    return places.get(scene.scope.kind, "the whole recording")
 
 
 def said(name: str) -> str:
@@ -133,7 +117,7 @@ def program(scene: Scene) -> Program:
     return Program(trace.path, "\n".join(lines))
 
 
-def pattern(name: str, others: Sequence[str]) -> str:
+def pattern(name: str, others: Collection[str]) -> str:
     """How a prediction spells a name that may hold anything; empty where that is not possible."""
     plain = next(
         (at for at, char in enumerate(name) if char in '"{}*' or not char.isprintable()), 0
@@ -145,28 +129,39 @@ def pattern(name: str, others: Sequence[str]) -> str:
     return f"{name[:cut]}*" if cut and alone else ""
 
 
-def ranges(
-    scene: Scene, text: str, states: str, edges: Sequence[str], low: str, high: str
-) -> PickOne:
+def _ranges(scene: Scene, text: Mapping[str, Any]) -> PickOne:
     """Ranges between edges, one of which holds; `states` has `CMP` and `EDGE` in a prediction.
 
     `low` is what a range below the right one overlooks, `high` one above it.
     """
-    least = [states.replace("CMP", ">=").replace("EDGE", edge) for edge in edges]
-    less = [states.replace("CMP", "<").replace("EDGE", edge) for edge in edges]
+    edges = text["edges"]
+    least, less = (
+        [text["states"].replace("CMP", sign).replace("EDGE", edge) for edge in edges]
+        for sign in (">=", "<")
+    )
     found: list[tuple[str, tuple[str, ...]]] = [(f"below {edges[0]}", (less[0],))]
     for at, (low_edge, high_edge) in enumerate(pairwise(edges)):
         found.append((f"{low_edge} to {high_edge}", (least[at], less[at + 1])))
     found.append((f"{edges[-1]} or more", (least[-1],)))
     held = [all(scene.marked(each).verdict == "hit" for each in holds) for _, holds in found]
     right = held.index(True) if True in held else len(held)
-    return PickOne(
-        text,
-        tuple(
-            PickChoice(name, holds, low if at < right else high)
-            for at, (name, holds) in enumerate(found)
-        ),
+    choices = (
+        PickChoice(name, holds, text["low"] if at < right else text["high"])
+        for at, (name, holds) in enumerate(found)
     )
+    return PickOne(text["ask"], tuple(choices))
+
+
+def _most_time(named: Mapping[str, str], misread: str) -> list[PickChoice]:
+    """Which of these takes the most time; `misread` has `NAME`."""
+    return [
+        PickChoice(
+            named[name],
+            tuple(f"{name} time > {other} time" for other in named if other != name),
+            misread.replace("NAME", name),
+        )
+        for name in sorted(named)
+    ]
 
 
 COUNTED = 30
@@ -184,95 +179,58 @@ class OwnCpu(OwnSteps):
     """The ops of the call that is drawn, and the steps that are about it."""
 
     kind = "cpu"
-    asked: tuple[str, ...] = (
-        "computing",
-        "top",
-        "share",
-        "views",
-        "wrapped",
-        "copies",
-        "generated",
-        "distinct",
-    )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        host, call = scene.trace.host, scene.call
-        name = scene.evidence.name
+        host, call, name = scene.trace.host, scene.call, scene.evidence.name
         self.working = working_ops(call)
-        self.asked = self.asked if self.working else ("within",)
-        self.times = Counter[str]()
+        self.times, self.inner = Counter[str](), Counter[str]()
         for event in self.working:
             self.times[name(event)] += int(host.length[event])
-        events = call.events(host.is_op & host.lasting).tolist()
-        self.calls = Counter(map(name, events))
-        self.inner = Counter[str]()
+        self.calls = Counter(map(name, call.events(host.is_op & host.lasting).tolist()))
         for event in call.events(host.is_region).tolist():
             self.inner[name(event)] += int(host.length[event])
         # names that a prediction can spell without quotes
         self.spelled = [op for op, _ in self.times.most_common() if _plain(op)]
 
-    def computing(self) -> LessonStep:
-        """How many ops compute."""
-        row = self.times.most_common(1)[0][0]
-        return self._step("computing", row, in_ranges=len(self.working) > COUNTED)
-
-    def top(self) -> Iterator[LessonStep]:
-        """Which op takes the most time."""
-        ops = self.spelled[:OPS]
-        if len(ops) < 2:
+    def steps(self) -> Iterator[LessonStep]:
+        """About the ops that compute; where none does, about ranges."""
+        if not self.working:
+            yield from self._within()
             return
-        choices = [
-            PickChoice(
-                op,
-                tuple(f"{op} time > {other} time" for other in ops if other != op),
-                f"It takes {{{op} time}}, calls: {{{op}}}.",
-            )
-            for op in sorted(ops)
-        ]
-        listed = ", ".join(f"{op} {{{op} time}}" for op in ops)
-        yield self._step("top", ops[0], {"listed": listed, "op": ops[0]}, choices)
+        row, many = self.times.most_common(1)[0][0], len(self.working) > COUNTED
+        yield self._step("computing", row, many=many)
+        if len(ops := self.spelled[:OPS]) > 1:
+            misread = "It takes {NAME time}, calls: {NAME}."
+            choices = _most_time({op: op for op in ops}, misread)
+            listed = ", ".join(f"{op} {{{op} time}}" for op in ops)
+            yield self._step("top", ops[0], {"listed": listed, "op": ops[0]}, choices)
+        if ops and self.scene.scope.kind != "trace":
+            yield self._step("share", ops[0], {"op": ops[0]})
+        yield from self._calls()
+        row, many = self.calls.most_common(1)[0][0], len(self.calls) > COUNTED
+        yield self._step("distinct", row, {"most": said(row)}, many=many)
 
-    def share(self) -> Iterator[LessonStep]:
-        """How much of the call the top op takes."""
-        if self.spelled and self.scene.scope.kind != "trace":
-            yield self._step("share", self.spelled[0], {"op": self.spelled[0]})
-
-    def views(self) -> Iterator[LessonStep]:
-        """How many calls of the commonest view there are."""
+    def _calls(self) -> Iterator[LessonStep]:
+        """About ops that are called often: views, wrappers, copies, and what Inductor generated."""
         known = (op for op, _ in self.calls.most_common() if is_view(op) and _plain(op))
-        op = next((op for op in known if "resolve_" not in op), "")
-        if 2 <= self.calls[op] <= COUNTED:
-            yield self._step("views", op, {"op": op})
-
-    def wrapped(self) -> Iterator[LessonStep]:
-        """How many different ops the commonest wrapper runs."""
+        view = next((op for op in known if "resolve_" not in op), "")
+        if 2 <= self.calls[view] <= COUNTED:
+            yield self._step("views", view, {"op": view})
         for op in WRAPPERS:
             if self.calls[op]:
                 yield self._step("wrapped", op, {"op": op})
-
-    def copies(self) -> Iterator[LessonStep]:
-        """How many copies there are, and what makes them."""
         if 0 < self.calls["aten::copy_"] <= COUNTED:
-            of_a_bias = (
-                self.scene.marked("some aten::copy_ comes from aten::addmm").verdict == "hit"
-            )
-            bias = " aten::addmm copies its bias into the output." if of_a_bias else ""
+            found = self.scene.marked("some aten::copy_ comes from aten::addmm")
+            of_a_bias = " aten::addmm copies its bias into the output."
+            bias = of_a_bias if found.verdict == "hit" else ""
             yield self._step("copies", "aten::copy_", {"bias": bias})
-
-    def generated(self) -> Iterator[LessonStep]:
-        """How many C++ kernels Inductor generated."""
         names = [op for op in self.times if decode(op).family == "inductor_cpp"]
         if names:
             yield self._step("generated", names[0], {"first": said(names[0])})
 
-    def distinct(self) -> LessonStep:
-        """How many different ops there are."""
-        row = self.calls.most_common(1)[0][0]
-        return self._step("distinct", row, {"most": said(row)}, in_ranges=len(self.calls) > COUNTED)
-
-    def within(self) -> Iterator[LessonStep]:
-        """Where no op computes, ranges say what the time is spent on: how often, and how much."""
+    def _within(self) -> Iterator[LessonStep]:
+        """How often the range with the most time is there, and how long it is."""
         names = [name for name, _ in self.inner.most_common(1) if '"' not in name]
         if not names or "{" in names[0]:
             return
@@ -295,17 +253,11 @@ class OwnGpu(OwnSteps):
     """The GPU work of the call that is drawn, and the steps that are about it."""
 
     kind = "gpu"
-    asked: tuple[str, ...] = (
-        *("counted", "share", "bound", "gap", "launcher", "role"),
-        *("waits", "copies", "length", "distinct"),
-    )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        gpu = scene.trace.gpu
-        rows = scene.call.rows
+        gpu, rows = scene.trace.gpu, scene.call.rows
         self.kernels = rows[gpu.is_kernel[rows] & gpu.usable[rows]].tolist()
-        self.asked = self.asked if self.kernels else ()
 
     def _summed(self, key: str) -> list[str]:
         """Values of a field of the kernels by GPU time, the most first."""
@@ -318,8 +270,7 @@ class OwnGpu(OwnSteps):
     def top(self) -> GpuOperation:
         """The kernel name with the most time."""
         name = self._summed("name")[0]
-        evidence = self.scene.evidence
-        found = [evidence.operation(row) for row in self.kernels]
+        found = map(self.scene.evidence.operation, self.kernels)
         return next(each for each in found if each.name == name)
 
     @cached_property
@@ -328,8 +279,7 @@ class OwnGpu(OwnSteps):
         operations = self.scene.evidence.operations
         if len({each.name for each in operations if each.label == self.top.label}) > 1:
             return ""
-        names = {each.name for each in operations}
-        spelled = pattern(self.top.name, [*names])
+        spelled = pattern(self.top.name, {each.name for each in operations})
         return f'kernel "{spelled}"' if spelled else ""
 
     @cached_property
@@ -342,48 +292,35 @@ class OwnGpu(OwnSteps):
         op = operation.chain[-1] if operation.chain else ""
         return op if average(self.scene.trace, op).calls else operation.name
 
-    @property
-    def roles(self) -> list[str]:
-        """The three known roles with the most time."""
-        return [role for role in self._summed("role") if role in texts()["roles"]][:CHOICES]
-
-    def counted(self) -> LessonStep:
-        """How many kernels there are."""
-        listed = ", ".join(f"{{{role}}} {role}" for role in self.roles) or "of many kinds"
-        many = len(self.kernels) > COUNTED
-        return self._step("counted", self.row, {"listed": listed}, in_ranges=many)
-
-    def role(self) -> Iterator[LessonStep]:
-        """Which kind of kernel takes the most time."""
-        roles, named = self.roles, texts()["roles"]
-        if len(roles) < 2:
+    def steps(self) -> Iterator[LessonStep]:
+        """About kernels, what bounds the call and what it waits for."""
+        if not self.kernels:
             return
-        choices = [
-            PickChoice(
-                named[role],
-                tuple(f"{role} time > {other} time" for other in roles if other != role),
-                f"They take {{{role} time}} of {{gpu time}}. Count time, not kernels.",
-            )
-            for role in sorted(roles)
-        ]
-        listed = ", ".join(f"{named[role]} {{{role} time}}" for role in roles)
-        words = {"listed": listed, "count": str(len(roles)), "role": roles[0]}
-        yield self._step("role", self.row, words, choices)
-
-    def share(self) -> Iterator[LessonStep]:
-        """How much of the time the top kernel takes."""
+        named = texts()["roles"]
+        roles = {role: named[role] for role in self._summed("role") if role in named}
+        roles = dict(islice(roles.items(), CHOICES))
+        listed = ", ".join(f"{{{role}}} {role}" for role in roles) or "of many kinds"
+        many = len(self.kernels) > COUNTED
+        yield self._step("counted", self.row, {"listed": listed}, many=many)
         if self.selector and len({*self._summed("name")}) > 1:
             words = {"kernel": said(self.top.label), "selector": self.selector}
             yield self._step("share", self.row, words)
+        yield from self._bound()
+        yield from self._gap()
+        yield from self._launcher()
+        if len(roles) > 1:
+            misread = "They take {NAME time} of {gpu time}. Count time, not kernels."
+            listed = ", ".join(f"{roles[role]} {{{role} time}}" for role in roles)
+            words = {"listed": listed, "count": str(len(roles)), "role": next(iter(roles))}
+            yield self._step("role", self.row, words, _most_time(roles, misread))
+        yield from self._waits()
+        yield self._step("length", self.row, {"median": self._median("kernel")})
+        yield self._step("distinct", self.row)
 
-    def launcher(self) -> Iterator[LessonStep]:
+    def _launcher(self) -> Iterator[LessonStep]:
         """Which op launches the top kernel."""
-        evidence = self.scene.evidence
-        inner = Counter(
-            operation.chain[-1]
-            for row in self.kernels
-            if (operation := evidence.operation(row)).chain
-        )
+        operations = map(self.scene.evidence.operation, self.kernels)
+        inner = Counter(each.chain[-1] for each in operations if each.chain)
         others = [op for op, _ in inner.most_common() if op not in self.top.chain and '"' not in op]
         if not (self.selector and self.top.chain and others) or "{" in "".join(others[:2]):
             return
@@ -399,7 +336,7 @@ class OwnGpu(OwnSteps):
         words["chain"] = " > ".join(map(said, self.top.chain[-2:]))
         yield self._step("launcher", self.row, words, choices)
 
-    def bound(self) -> Iterator[LessonStep]:
+    def _bound(self) -> Iterator[LessonStep]:
         """What bounds the time, else how busy the GPU is; nobody knows that where work waited in
         the queue for something else.
         """
@@ -413,7 +350,7 @@ class OwnGpu(OwnSteps):
         if not (gap and gap.cause in ("queue", "unknown")):
             yield self._step("busy", self.row)
 
-    def gap(self) -> Iterator[LessonStep]:
+    def _gap(self) -> Iterator[LessonStep]:
         """What the longest gap on the GPU is."""
         causes = texts()["causes"]
         marks = {name: self.scene.marked(f"longest gap is {name}") for name in causes}
@@ -433,27 +370,15 @@ class OwnGpu(OwnSteps):
         choices = _named("longest gap is", causes, names)
         yield self._step("gap", self._row_of(ended), words, choices)
 
-    def length(self) -> LessonStep:
-        """How long a kernel is."""
-        return self._step("length", self.row, {"median": self._median("kernel")})
-
-    def waits(self) -> Iterator[LessonStep]:
-        """How often the host waits for the GPU."""
-        if self.scene.scope.kind == "trace":
-            return  # every recording ends with one
-        events = self.scene.call.events(self.scene.trace.host.is_wait).tolist()
-        row = self.scene.evidence.name(events[0]) if events else self.row
-        yield self._step("waits", row, {"shown": "sync" if events else "kernels"})
-
-    def copies(self) -> Iterator[LessonStep]:
-        """How many memcpys there are."""
-        gpu, rows = self.scene.trace.gpu, self.scene.call.rows
-        if 0 < int(np.count_nonzero(gpu.is_memcpy[rows])) <= COUNTED:
+    def _waits(self) -> Iterator[LessonStep]:
+        """How often the host waits for the GPU, and how many memcpys there are."""
+        scene, gpu = self.scene, self.scene.trace.gpu
+        if scene.scope.kind != "trace":  # every recording ends with a wait
+            events = scene.call.events(scene.trace.host.is_wait).tolist()
+            row = scene.evidence.name(events[0]) if events else self.row
+            yield self._step("waits", row, {"shown": "sync" if events else "kernels"})
+        if 0 < int(np.count_nonzero(gpu.is_memcpy[scene.call.rows])) <= COUNTED:
             yield self._step("copies", self.row)
-
-    def distinct(self) -> LessonStep:
-        """How many different kernels there are."""
-        return self._step("distinct", self.row)
 
 
 def _named(says: str, known: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[PickChoice]:
@@ -481,7 +406,8 @@ def own_sitting(trace: Trace, most: int = MOST) -> Sitting:
 
 
 def _decided(scene: Scene) -> Iterator[LessonStep]:
-    for step in (OwnCpu if scene.on_cpu else OwnGpu)(scene).steps():
+    own: OwnCpu | OwnGpu = OwnCpu(scene) if scene.on_cpu else OwnGpu(scene)
+    for step in own.steps():
         choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
         texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
         # the trace must also have every fact of the texts
