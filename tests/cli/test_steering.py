@@ -174,7 +174,7 @@ def test_a_folder_that_was_removed_has_no_settings(
 
 def test_a_stranger_s_project_writes_nothing_elsewhere(project: Path, tmp_path: Path) -> None:
     write(project, 'traces = "runs"')
-    assert settings().folder() == Path("../runs")
+    assert settings().traces == Path("../runs")
     (project / "runs").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="inside the project"):
         settings()

@@ -131,10 +131,6 @@ class Reading(NamedTuple):
         return self.strict and any(trace.ledger.lost_data for trace in traces if trace is not None)
 
 
-# The list of limits stands once, in the page.
-_LIMIT = "Another limit on what a file may hold or take (foretrace docs look)."
-
-
 def opens_trace(command: Command) -> Command:
     """`--no-cache`, `--strict` and `--limit`; the command takes them as one `reading`."""
 
@@ -149,7 +145,11 @@ def opens_trace(command: Command) -> Command:
     return joined(
         flag("--no-cache", "Neither use nor write the cache."),
         flag("--strict", "Exit 1 when anything was repaired, skipped or odd."),
-        option("--limit NAME=NUMBER", _LIMIT, multiple=True),
+        option(  # the list of limits stands once, in the page
+            "--limit NAME=NUMBER",
+            "Another limit on what a file may hold or take (foretrace docs look).",
+            multiple=True,
+        ),
     )(opening)
 
 
@@ -201,7 +201,7 @@ def out_folder(given: str | None) -> Path:
     """Where a command that records writes."""
     from foretrace.cli._settings import settings
 
-    return Path(given) if given else settings().folder()
+    return Path(given) if given else settings().traces or Path("traces")
 
 
 def project_traces() -> str:
@@ -268,10 +268,10 @@ def builds_rung() -> Decorator:
     """`--device`, `--dtype`, `--small` and `--seed`."""
     from foretrace.schema.rung import DTYPES  # not for the commands that only read
 
-    auto_dtype = "auto: bf16, or fp32 on a CPU without it."
+    types = click.Choice(DTYPES)
     return joined(
         shown("--device", "auto: a GPU if any.", type=DEVICES, default="auto"),
-        shown("--dtype", auto_dtype, type=click.Choice(DTYPES), default="auto"),
+        shown("--dtype", "auto: bf16, or fp32 on a CPU without it.", type=types, default="auto"),
         flag("--small", "Small sizes where none are given."),
         shown("--seed", "Seed of weights and inputs.", type=int, default=0),
     )
@@ -297,12 +297,11 @@ def warn_of_loss(*traces: Trace | None) -> None:
     from foretrace.base.units import count_text
     from foretrace.show.render.terminal import plain
 
-    for trace in traces:
-        if trace is not None and (banner := trace.ledger.banner):
+    for trace in filter(None, traces):
+        if banner := trace.ledger.banner:
             notes = [f"{note.code} ({count_text(note.count)}): {note.text}" for note in banner]
             say(plain(f"warning: {trace.path}: {'; '.join(notes)}"))
-        if trace is not None:
-            warn_of_record(trace.path, trace.run)
+        warn_of_record(trace.path, trace.run)
 
 
 def warn_of_record(path: str, run: RecordedRun) -> None:

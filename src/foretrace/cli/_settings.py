@@ -13,7 +13,8 @@ folder below its own, and nothing in it is run. Only commands that use it read i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from foretrace.base.errors import UsageError, nearest, printable
 
 FILE = "pyproject.toml"
 MOST_BYTES = 1 << 20  # a project's file has a few thousand
-DEFAULT_TRACES = "traces"
 
 
 class Settings(NamedTuple):
@@ -37,27 +37,16 @@ class Settings(NamedTuple):
         """Where a key stands, for an error: `pyproject.toml: tool.foretrace.select`."""
         return _place(self.file, key) if self.file else f"--{key}"
 
-    def folder(self) -> Path:
-        """The folder that this project's traces go to."""
-        return self.traces or Path(DEFAULT_TRACES)
-
 
 def settings(*, isolated: bool = False) -> Settings:
     """Those of the project around the current folder; raises `UsageError` for a wrong entry."""
-    for folder in () if isolated else _upward():
-        table = _table(folder / FILE)
-        if table is not None:
-            return _checked(folder / FILE, table)
-    return Settings()
-
-
-def _upward() -> Sequence[Path]:
-    """The current folder and those around it; none where somebody has removed it."""
-    try:
+    with suppress(FileNotFoundError):  # somebody has removed the current folder
         here = Path.cwd()
-    except FileNotFoundError:
-        return ()
-    return here, *here.parents
+        for folder in () if isolated else (here, *here.parents):
+            table = _table(folder / FILE)
+            if table is not None:
+                return _checked(folder / FILE, table)
+    return Settings()
 
 
 def _table(file: Path) -> Any:
@@ -75,13 +64,13 @@ def _table(file: Path) -> Any:
     try:
         tools = tomllib.loads(held.decode("utf-8-sig")).get("tool", {})
     except (ValueError, RecursionError) as problem:
-        raise UsageError(printable(f"{_shown(file)}: not valid TOML: {problem}")) from None
+        raise UsageError(printable(f"{os.path.relpath(file)}: not valid TOML: {problem}")) from None
     return tools.get("foretrace") if isinstance(tools, dict) else None
 
 
 def _checked(file: Path, table: Any) -> Settings:
     if not isinstance(table, dict):
-        raise UsageError(f"{_shown(file)}: tool.foretrace must be a table")
+        raise UsageError(f"{os.path.relpath(file)}: tool.foretrace must be a table")
     for key in table:
         if key not in _KEYS:
             known = nearest(key, _KEYS, f"choose from {', '.join(_KEYS)}")
@@ -103,15 +92,14 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _is_reasons(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(each, str) and each for each in value.values()
-    )
-
-
 _KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
     "select": (_is_texts, 'a list of rules: ["sync_stalls"]'),
-    "ignore": (_is_reasons, 'a table of rules and reasons: {gemm_choice = "why"}'),
+    "ignore": (
+        lambda value: (
+            isinstance(value, dict) and _is_texts([*value.values()]) and all(value.values())
+        ),
+        'a table of rules and reasons: {gemm_choice = "why"}',
+    ),
     "fail-if": (_is_texts, 'a list of conditions: ["gpu > 1.05x"]'),
     "traces": (lambda value: isinstance(value, str) and bool(value), 'a folder: "traces"'),
 }
@@ -127,13 +115,8 @@ def _inside(file: Path, name: str) -> Path:
     if "\0" in name or not found.is_relative_to(root):
         what = "must be a folder inside the project; elsewhere: -o FOLDER"
         raise UsageError(printable(f"{_place(file, 'traces')} = {name!r}: {what}"))
-    here = Path.cwd().resolve()
-    return Path(os.path.relpath(found, here))
-
-
-def _shown(file: Path) -> str:
-    return os.path.relpath(file)
+    return Path(os.path.relpath(found, Path.cwd().resolve()))
 
 
 def _place(file: Path, key: str) -> str:
-    return f"{_shown(file)}: tool.foretrace.{key}"
+    return f"{os.path.relpath(file)}: tool.foretrace.{key}"

@@ -131,8 +131,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
     from foretrace.kernels.tune import tune as find
 
     parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
-    say = partial(click.echo, err=True)
-    for row in find(parsed, subjects.dtype_named(dtype), say=say):
+    for row in find(parsed, subjects.dtype_named(dtype), say=partial(click.echo, err=True)):
         times = f"{row.device_us} us on the GPU, {row.call_us} us a call"
         click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {times}")
     click.echo(f"kept in {routes.store_path(routes.card_name(0))}", err=True)

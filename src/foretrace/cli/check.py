@@ -84,7 +84,11 @@ def command(
         lambda _: pages.coloured(text) if use.shows_bold() else text,
         lambda _: pages.verdicts_markdown(text),
     )
-    return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
+    marks = {verdict.verdict for verdict in verdicts}
+    if "error" in marks:
+        return 2
+    undecided = "unknown" in marks and (reading.strict or need_data or in_ci())
+    return 1 if "miss" in marks or undecided or lost else 0
 
 
 Guesses = Sequence["Guess | Verdict"]
@@ -115,10 +119,3 @@ def _of_job(path: str, guesses: Guesses, reading: use.Reading) -> Marked:
         resolve(path, reading.limits)  # names the traces to choose from
     found = use.job_at(path, reading)
     return check_job(found, guesses), reading.strict and bool(found.left_out)
-
-
-def _exit_code(verdicts: list[Verdict], need_data: bool, lost: bool) -> int:
-    found = {verdict.verdict for verdict in verdicts}
-    if "error" in found:
-        return 2
-    return 1 if "miss" in found or (need_data and "unknown" in found) or lost else 0

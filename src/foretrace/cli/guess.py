@@ -64,19 +64,14 @@ def command(
     opened = reading.trace(path)
     use.warn_of_loss(opened)
     if source:
-        return _held(opened, as_json, reading)
+        from foretrace.analyze.guess import baseline
+        from foretrace.schema.documents import encode
+
+        click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
+        return 1 if reading.fails(opened) else 0
     if then:
         return _ahead(opened, then, answers, as_json, reading)
     return _now(opened, answers, as_json, reading)
-
-
-def _held(opened: Trace, as_json: bool, reading: use.Reading) -> int:
-    """Write what holds."""
-    from foretrace.analyze.guess import baseline
-    from foretrace.schema.documents import encode
-
-    click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
-    return 1 if reading.fails(opened) else 0
 
 
 def _now(opened: Trace, answers: str | None, as_json: bool, reading: use.Reading) -> int:
@@ -120,12 +115,13 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
 
 
 def _answered(questions: Sequence[Asked], path: str | None) -> Iterator[tuple[Any, str, Any]]:
-    """Each question that was answered, the answer, and the guess that it makes."""
-    return _scripted(questions, path) if path else _prompted(questions)
+    """Each question that was answered, the answer, and the guess that it makes.
 
-
-def _prompted(questions: Sequence[Asked]) -> Iterator[tuple[Any, str, Any]]:
-    """Ask each question until it is answered or skipped; `q` or the end of the input stops."""
+    Each is asked until it is answered or skipped; `q` or the end of the input stops.
+    """
+    if path:
+        yield from _scripted(questions, path)
+        return
     try:
         for number, question in enumerate(questions, 1):
             yield from _answer(f"{number} of {len(questions)}. {question.text}", question)

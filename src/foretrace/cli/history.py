@@ -65,21 +65,17 @@ def command(
 
 
 def _entry(add: str, commit: str, date: str | None, reading: use.Reading) -> HistoryEntry:
+    from datetime import UTC, datetime
+
     from foretrace.analyze.history import entry_of
     from foretrace.show.overview.look_document import memory_of
 
-    when = _utc(date)  # a wrong date costs no reading
+    try:  # a wrong date costs no reading
+        when = datetime.now(UTC) if date is None else datetime.fromisoformat(date)
+        utc = when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        raise UsageError(f"--date {date!r}: write it as 2026-01-31T12:00:00+00:00") from None
     trace = reading.trace(add)
     use.warn_of_loss(trace)
     memory = memory_of(trace)
-    return entry_of(trace, commit, when, None if memory is None else memory.peak_bytes)
-
-
-def _utc(date: str | None) -> str:
-    from datetime import UTC, datetime
-
-    try:
-        when = datetime.now(UTC) if date is None else datetime.fromisoformat(date)
-        return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError):
-        raise UsageError(f"--date {date!r}: write it as 2026-01-31T12:00:00+00:00") from None
+    return entry_of(trace, commit, utc, None if memory is None else memory.peak_bytes)

@@ -74,7 +74,8 @@ def command(
         _write(found, beside, html, perfetto)
     drawn = beside if chosen else None
     use.answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
-    return 1 if reading.strict and _odd(found) else 0
+    odd = found.left_out or any(each.severity != "info" for each in (*found.notes, *found.same))
+    return 1 if reading.strict and odd else 0
 
 
 def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str | None) -> None:
@@ -97,7 +98,6 @@ def _page(
     found: JobDocument, wanted: dict[str, bool], top: int, beside: JobLanes | None
 ) -> list[Section]:
     from foretrace.show.render import job_page
-    from foretrace.show.render.job_page import job_timeline
 
     names = use.chosen_parts(wanted, job_page.PARTS)
     page = (
@@ -105,10 +105,5 @@ def _page(
     )
     if beside is None:
         return page
-    return [*page, job_timeline(beside, found.path.step if found.path else None, use.width())]
-
-
-def _odd(found: JobDocument) -> bool:
-    """Whether a file was not read, lost data, or does not fit the others."""
-    said = [each.severity for each in found.notes] + [each.severity for each in found.same]
-    return bool(found.left_out) or any(severity != "info" for severity in said)
+    step = found.path.step if found.path else None
+    return [*page, job_page.job_timeline(beside, step, use.width())]

@@ -119,7 +119,7 @@ def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitt
     from foretrace.learn import lessons
     from foretrace.learn.lessons.sitting import Sitting
 
-    if not lessons.is_lesson(word):
+    if not any(word in (str(each.number), each.name) for each in lessons.lessons()):
         path = str(use.PATH.convert(word, None, None))
         looks_like_one = path == "-" or any(mark in path for mark in ("/", "::", ".json"))
         if looks_like_one or os.path.exists(path):

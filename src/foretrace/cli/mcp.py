@@ -54,8 +54,10 @@ def command(folders: tuple[Path, ...]) -> None:
     server = MCPServer(
         "foretrace", instructions=ABOUT.strip(), version=__version__, log_level="ERROR"
     )
-    for tool in Tools([folder.resolve() for folder in folders]).all():
-        server.tool()(_answering(tool))
+    tools = Tools([folder.resolve() for folder in folders])
+    names = "traces overview findings kernels compare check why whatif memory sql evidence"
+    for name in names.split():
+        server.tool()(_answering(getattr(tools, name)))
     server.run()
 
 
@@ -64,11 +66,6 @@ class Tools:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = folders
-
-    def all(self) -> list[Any]:
-        """The tools, by their names."""
-        names = "traces overview findings kernels compare check why whatif memory sql evidence"
-        return [getattr(self, name) for name in names.split()]
 
     def traces(self) -> str:
         """The files that can be asked about, and packaged recordings by name."""

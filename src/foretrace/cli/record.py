@@ -87,7 +87,11 @@ def command(
             say=_progress,
         )
     bundle = next(iter(done.bundles.values()), None)
-    _say_notes(done, bundle)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    say_bundle(bundle)
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
     if as_json:
         click.echo(json.dumps(_document(script, done, bundle), indent=1))
     elif no_look:
@@ -97,14 +101,6 @@ def command(
     if done.traces:
         _say_next(done.traces[0], done.oom)
     return done.exit_code
-
-
-def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    say_bundle(bundle)
-    if done.memory is not None:
-        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
 
 
 def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:

@@ -36,6 +36,8 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     foretrace try --dry-run train.py
     foretrace try bench.py:setup
     """
+    from msgspec.structs import replace
+
     from foretrace.base.files import scratch
     from foretrace.record.profiling import need_torch
     from foretrace.show.html.page import write_page
@@ -60,7 +62,9 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     with scratch() as folder:
         told = _told(script, arguments, given, folder)
         document = _tried(told, options, folder, script, given["guess"])
-    document = _with_patch(document, target)
+    if document.patch is not None and document.patch.diff:
+        target.write_text(document.patch.diff, encoding="utf-8")
+        document = replace(document, patch=replace(document.patch, path=str(target)))
     if html is not None:
         write_page(html, try_html(document), [])
     use.answer_in_sections(form, document, lambda: page(document))
@@ -127,16 +131,6 @@ def _guessed(known: list[str]) -> Any:
     )
     factor = click.prompt("How many times faster will it be", type=click.FloatRange(0.1), err=True)
     return TriedGuess(which, factor)
-
-
-def _with_patch(document: Any, target: Path) -> Any:
-    """Write the patch where the command runs."""
-    if document.patch is None or not document.patch.diff:
-        return document
-    from msgspec.structs import replace
-
-    target.write_text(document.patch.diff, encoding="utf-8")
-    return replace(document, patch=replace(document.patch, path=str(target)))
 
 
 def _seconds(text: str) -> float:

@@ -43,11 +43,6 @@ def lessons() -> list[Lesson]:
     return sorted(found, key=lambda lesson: (lesson.number, lesson.name))
 
 
-def is_lesson(word: str) -> bool:
-    """Whether there is a lesson of that number or name."""
-    return any(word in (str(each.number), each.name) for each in lessons())
-
-
 def lesson(word: str) -> Lesson:
     """The lesson of that number or name."""
     known = lessons()
