@@ -76,14 +76,23 @@ def command(
     from foretrace.analyze.compare import compare, document
     from foretrace.cli._settings import settings
     from foretrace.schema.documents.tries import read_tried
-    from foretrace.show.render.comparison import comparison_markdown, comparison_text
+    from foretrace.show.render.comparison import (
+        comparison_markdown,
+        comparison_text,
+        try_comparison,
+    )
 
     project = settings(isolated=isolated)
     gates = partial(_gates, conditions, project)
-    if any(results := [read_tried(path) for path in (a, b)]):
+    results: list[Any] = [read_tried(path) for path in (a, b)]
+    if any(results):
         if not all(results) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        return _tries(results, form, gates("tries"))
+        from foretrace.analyze.compare.tries import compare_tries
+
+        tried, checks = compare_tries(*results), gates("tries")
+        use.answer_in_sections(form, tried, lambda: try_comparison(tried))
+        return 1 if _fails([gate.check(tried) for gate in checks], form) else 0
     several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
@@ -132,23 +141,12 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     return any(outcome.met for outcome in outcomes)
 
 
-def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
-    from foretrace.analyze.compare.tries import compare_tries
-    from foretrace.show.render.comparison import try_comparison
-
-    found = compare_tries(*results)
-    outcomes = [gate.check(found) for gate in gates]
-    use.answer_in_sections(form, found, lambda: try_comparison(found))
-    return 1 if _fails(outcomes, form) else 0
-
-
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
     from foretrace.analyze.compare.jobs import compare_jobs
     from foretrace.show.render.comparison import job_comparison
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
-    outcomes = [gate.check(found) for gate in gates]
     use.answer_in_sections(form, found, lambda: job_comparison(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
-    return 1 if _fails(outcomes, form) or lost else 0
+    return 1 if _fails([gate.check(found) for gate in gates], form) or lost else 0

@@ -89,12 +89,10 @@ def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any
     from foretrace.names.gemms import answers, table
 
     found = table.named(show)
-    kind = [rest[name] for name in KIND]
-    if near:
-        return answers.near_to(found, answers.parse_size(near, *kind))
+    point = answers.parse_size(near or predict or "1x1x1", *(rest[name] for name in KIND))
     if predict:
-        return _predicted(found, answers.parse_size(predict, *kind))
-    return answers.mapped(found, answers.parse_size("1x1x1", *kind))
+        return _predicted(found, point)
+    return (answers.near_to if near else answers.mapped)(found, point)
 
 
 def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from foretrace.learn.lessons.sitting import Sitting
+    from foretrace.schema.lesson import Lesson
 
 
 @click.command("lesson", epilog="See: foretrace docs lessons")
@@ -65,7 +66,7 @@ def command(
 
     if wanted["list"] or (number is None and html is None):
         standing = {name: each.text for name, each in read_progress().lessons.items()}
-        click.echo(_listed(standing) if as_json else list_text(lessons(), standing))
+        click.echo(_listed(lessons(), standing) if as_json else list_text(lessons(), standing))
         return 0
     if html is None and number == "-":
         raise UsageError("the answers come from stdin: give the trace as a file, or add --html")
@@ -76,18 +77,21 @@ def command(
     with scratch() as folder:
         chosen = list(_sittings(words, folder if live else None, reading))
         if target:
-            _write(chosen, target)
+            from foretrace.learn.lessons.lesson_page import answer_key
+            from foretrace.show.html.lesson_html import lesson_html
+            from foretrace.show.html.page import write_page
+
+            page = lesson_html([answer_key(*each) for each in chosen])
+            traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
+            click.echo(str(write_page(target, page, traces)))
         else:
             _play(*chosen[0], again, as_json)
-        return (
-            1 if reading.fails(*(trace for sitting, _ in chosen for trace in sitting.traces)) else 0
-        )
+        opened = (trace for sitting, _ in chosen for trace in sitting.traces)
+        return 1 if reading.fails(*opened) else 0
 
 
-def _listed(standing: dict[str, str]) -> str:
+def _listed(lessons: Sequence[Lesson], standing: dict[str, str]) -> str:
     """The lessons as JSON, with how far the reader is."""
-    from foretrace.learn.lessons import lessons
-
     listed = [
         {
             "number": each.number,
@@ -96,7 +100,7 @@ def _listed(standing: dict[str, str]) -> str:
             "questions": len(each.steps),
             "standing": standing.get(each.name, ""),
         }
-        for each in lessons()
+        for each in lessons
     ]
     return json.dumps({"schema": 1, "lessons": listed}, ensure_ascii=False)
 
@@ -162,17 +166,6 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     goes_on = f"foretrace lesson {lesson.number}{live}: goes on at question {sitting.at + 1}"
     left = goes_on if sitting.step and name else ""
     click.echo(encode(document) if as_json else f"\n{end_text(document, left)}")
-
-
-def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
-    """Write one page with these lessons."""
-    from foretrace.learn.lessons.lesson_page import answer_key
-    from foretrace.show.html.lesson_html import lesson_html
-    from foretrace.show.html.page import write_page
-
-    page = lesson_html([answer_key(*each) for each in chosen])
-    traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
-    click.echo(str(write_page(target, page, traces)))
 
 
 def ask(sitting: Sitting, to_stderr: bool = False) -> bool:

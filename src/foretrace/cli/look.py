@@ -96,7 +96,9 @@ def command(
         found, odd = _look(trace, inside, reading, captures, steering)
         document, page = found.look, partial(_page, found, wanted, explain, top)
         if region is not None:
-            page = partial(_region, [trace, *beside], region, captures, top, reading)
+            page = partial(_region, trace, region, captures, top, reading)
+            if beside:
+                page = partial(_beside, [trace, *beside], region, reading)
     use.answer_in_sections(form, document, page)
     if reading.strict and odd:
         use.say(f"--strict: {odd}")
@@ -108,11 +110,9 @@ def _odd(ledgers: Sequence[LedgerEntry], notes: Sequence[NoteEntry] = (), left_o
     """Why --strict must fail; empty where it need not."""
     every = [*notes, *(note for ledger in ledgers for note in ledger.notes)]
     words = list(dict.fromkeys(note.code for note in every if note.severity != "info"))
-    counts = {
-        "repaired": sum(ledger.repaired for ledger in ledgers),
-        "skipped": sum(ledger.skipped for ledger in ledgers),
-    }
-    words += [f"{plural(count, 'record')} {how}" for how, count in counts.items() if count]
+    for how in ("repaired", "skipped"):
+        if count := sum(getattr(ledger, how) for ledger in ledgers):
+            words.append(f"{plural(count, 'record')} {how}")
     return ", ".join([*words, f"{plural(left_out, 'file')} left out"] if left_out else words)
 
 
@@ -149,15 +149,12 @@ def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int
 
 
 def _region(
-    paths: list[str], name: str, captures: str | None, top: int, reading: use.Reading
+    trace: str, name: str, captures: str | None, top: int, reading: use.Reading
 ) -> list[Section]:
-    """One region: of the first trace alone, or of several side by side."""
     from foretrace.show.overview import look_region
     from foretrace.show.render.look_page import region_page
 
-    if len(paths) > 1:
-        return _beside(paths, name, reading)
-    return region_page(look_region(reading.trace(paths[0], captures), name), top)
+    return region_page(look_region(reading.trace(trace, captures), name), top)
 
 
 def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
-
-if TYPE_CHECKING:
-    from foretrace.schema.documents.name import DecodedName
 
 
 @click.command("name", epilog="See: foretrace docs kernel-names")
@@ -30,10 +26,11 @@ def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | 
     """
     import json
 
-    import msgspec
+    from msgspec import UNSET, to_builtins
     from msgspec.structs import replace
 
     from foretrace.names import families
+    from foretrace.schema.documents.name import DecodedName, OnCard
     from foretrace.show.render import kernel_name
 
     usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
@@ -47,36 +44,24 @@ def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | 
     if stdin:
         lines = sys.stdin.buffer.read().decode("utf-8", "replace").split("\n")
         names = tuple(line for line in lines if line.strip())
-    documents = _documents(names, arch, path)
-    if len(documents) == 2 and not stdin:
-        changes = families.changed(*(families.decode(each.name) for each in documents))
-        documents = [replace(documents[0], other=documents[1], changed=changes)]
-    if as_json:
-        answer = msgspec.to_builtins(documents if stdin else documents[0])
-        click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
-    else:
-        for document in documents:
-            click.echo(kernel_name.text(document))
-
-
-def _documents(names: tuple[str, ...], arch: str, path: str | None) -> list[DecodedName]:
-    """What each name says, on that card and in that trace."""
-    from msgspec import UNSET
-    from msgspec.structs import replace
-
-    from foretrace.names import families
-    from foretrace.schema.documents.name import DecodedName, OnCard
-
     kernels = [families.decode(name) for name in names]
     cards = [OnCard(arch, families.on_card(each, arch)) if arch else UNSET for each in kernels]
-    found = list(map(DecodedName.of, kernels, cards))
+    documents = list(map(DecodedName.of, kernels, cards))
     if path:
         from foretrace.model.opening import opened
         from foretrace.show.overview.sequences import launches
 
         trace = opened(path)
-        found = [replace(each, launches=launches(trace, each.name)) for each in found]
-    return found
+        documents = [replace(each, launches=launches(trace, each.name)) for each in documents]
+    if len(documents) == 2 and not stdin:
+        changes = families.changed(*(families.decode(each.name) for each in documents))
+        documents = [replace(documents[0], other=documents[1], changed=changes)]
+    if as_json:
+        answer = to_builtins(documents if stdin else documents[0])
+        click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
+    else:
+        for document in documents:
+            click.echo(kernel_name.text(document))
 
 
 def _arch(card: str) -> str:

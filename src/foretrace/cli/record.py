@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from foretrace.base.errors import ForetraceError
 from foretrace.cli import _options as use
-from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
+from foretrace.cli.run import as_module, recording_options, show, steps_at
 
 if TYPE_CHECKING:
     from foretrace.record.profiling.compiler_records import Bundle
@@ -89,7 +89,8 @@ def command(
     bundle = next(iter(done.bundles.values()), None)
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
-    say_bundle(bundle)
+    if bundle is not None:
+        click.echo(bundle.text, err=True)
     if done.memory is not None:
         click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
     if as_json:

@@ -17,44 +17,6 @@ if TYPE_CHECKING:
     from foretrace.record.remote.plan import RemotePlan
     from foretrace.schema.documents.remote import RemoteDocument
 
-# Python's own image: pip, which brings uv, and a C compiler, which torch.compile needs
-_IMAGE = "python:3.12"
-
-_JOB = use.joined(
-    use.shown("--flavor", "The job's machine: hf jobs hardware lists them.", default="a10g-small"),
-    use.shown("--image", "The job's image: with sh, and uv or pip.", default=_IMAGE),
-    use.shown("--timeout", "The job ends after this: a number and s, m, h or d.", default="30m"),
-    use.option(
-        "--secret NAME",
-        "An environment variable that the job gets as a secret; may be repeated.",
-        to="secrets",
-        multiple=True,
-    ),
-    use.option("--namespace", "Whose job it is: your account, or an organization."),
-    use.flag("--no-wait", "Start the job, say how to fetch it, and stop."),
-)
-_SCRIPT = use.joined(
-    use.option(
-        "--with PACKAGE",
-        "A package to install; inline metadata (PEP 723) is read. May be repeated.",
-        to="packages",
-        multiple=True,
-    ),
-    use.option(
-        "--include PATH",
-        "Send this file or folder too; the modules beside SCRIPT that it imports are sent.",
-        multiple=True,
-    ),
-    use.option(
-        "--install SPEC",
-        "The foretrace to install there: a requirement, or a wheel, which is sent.",
-    ),
-    use.option(
-        "--python", "Use this Python there, instead of an environment that uv makes.", default=""
-    ),
-    use.option("--record OPTIONS", "Options of foretrace record, as one text.", default=""),
-)
-
 
 @click.command(
     name="remote",
@@ -64,8 +26,36 @@ _SCRIPT = use.joined(
 @use.option("--ssh HOST", "Use this host instead of a Hugging Face Job.", to="host")
 @use.option("--fetch RUN", "Bring back a job, or with --ssh a run.", to="run")
 @use.flag("--dry-run", "Print what would be sent and run, and stop. Needs no account.")
-@_JOB
-@_SCRIPT
+@use.shown("--flavor", "The job's machine: hf jobs hardware lists them.", default="a10g-small")
+# Python's own image: pip, which brings uv, and a C compiler, which torch.compile needs
+@use.shown("--image", "The job's image: with sh, and uv or pip.", default="python:3.12")
+@use.shown("--timeout", "The job ends after this: a number and s, m, h or d.", default="30m")
+@use.option(
+    "--secret NAME",
+    "An environment variable that the job gets as a secret; may be repeated.",
+    to="secrets",
+    multiple=True,
+)
+@use.option("--namespace", "Whose job it is: your account, or an organization.")
+@use.flag("--no-wait", "Start the job, say how to fetch it, and stop.")
+@use.option(
+    "--with PACKAGE",
+    "A package to install; inline metadata (PEP 723) is read. May be repeated.",
+    to="packages",
+    multiple=True,
+)
+@use.option(
+    "--include PATH",
+    "Send this file or folder too; the modules beside SCRIPT that it imports are sent.",
+    multiple=True,
+)
+@use.option(
+    "--install SPEC", "The foretrace to install there: a requirement, or a wheel, which is sent."
+)
+@use.option(
+    "--python", "Use this Python there, instead of an environment that uv makes.", default=""
+)
+@use.option("--record OPTIONS", "Options of foretrace record, as one text.", default="")
 @use.shown("-o --out", "Folder of the files.", default="traces")
 @use.flag("--no-look", "Bring the files back and stop.")
 @use.option(
@@ -153,8 +143,8 @@ def _as_job(
     named = {name: given[name] for name in ("flavor", "image", "secrets", "namespace")}
     options = JobOptions(seconds=seconds_of(given["timeout"]), **named)
     if plan is not None and given["dry_run"]:
-        return HubJobs(options.namespace).explained(plan, options)
-    job = HubJobs(options.namespace).start(plan, options) if plan else job_named(run, options)
+        return HubJobs(options).explained(plan)
+    job = HubJobs(options).start(plan) if plan else job_named(run, options)
     _say(f"{job.name}: {job.info.url}")
     if given["no_wait"]:
         _say(job.later)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
 from foretrace.cli import _options as use
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
-
-if TYPE_CHECKING:
-    from foretrace.record.profiling.compiler_records import Bundle
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 
@@ -150,7 +147,8 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         click.echo(json.dumps({"schema": 1, **files, "run": record}, indent=1))
         return
     click.echo(f"wrote {captured.trace}\n{_summary(record)}", err=True)
-    say_bundle(captured.bundle)
+    if captured.bundle is not None:
+        click.echo(captured.bundle.text, err=True)
     if liger := record["rung"]["facts"].get("liger"):
         from foretrace.learn.ladder.gated_mlps import source_text
 
@@ -159,12 +157,6 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         click.echo(captured.trace)
     else:
         show(captured.trace)
-
-
-def say_bundle(bundle: Bundle | None) -> None:
-    """Say where the compiler's records are and what they cost."""
-    if bundle is not None:
-        click.echo(bundle.text, err=True)
 
 
 def _overhead(share: float | None) -> str:

@@ -41,8 +41,7 @@ def command(
     for trace in odd:
         notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
         why = notes[0] if notes else "records were repaired or skipped"
-        words = f"foretrace: {trace.path}: {why}; nothing is served; omit --strict to serve it"
-        click.echo(plain(words), err=True)
+        use.say(plain(f"{trace.path}: {why}; nothing is served; omit --strict to serve it"))
     if odd:
         return 1
 

@@ -76,22 +76,19 @@ def command(
     if recorded and (sweeps or contenders or keep_cache or choice != Choice()):
         raise UsageError("--recorded shows a run as it was: leave out what says how to run")
     if recorded:
-        document = _recorded(rung, recorded)
+        from msgspec import json
+
+        from foretrace.read import recordings
+        from foretrace.schema.documents.shapes import ShapesDocument
+
+        content = recordings.shapes_run(rung, recorded).read_bytes()
+        document = json.decode(content, type=ShapesDocument)
     else:
         document = _measured(rung, sweeps, contenders, choice, keep_cache)
     if plot:
         plot_shapes(document, plot)
     everything = every or form == "markdown"
     use.answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
-
-
-def _recorded(rung: str, card: str) -> ShapesDocument:
-    import msgspec
-
-    from foretrace.read import recordings
-    from foretrace.schema.documents.shapes import ShapesDocument
-
-    return msgspec.json.decode(recordings.shapes_run(rung, card).read_bytes(), type=ShapesDocument)
 
 
 def _measured(

@@ -43,18 +43,11 @@ def command(
     shared = publish.share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     compiled = [publish.OF_COMPILER] if any(each.why for each in shared) else []
     snapshots = [publish.OF_SNAPSHOT] if any(not each.report for each in shared) else []
-    remains = [
-        *publish.REMAINS,
-        *compiled,
-        *snapshots,
-        *(publish.KEEP[name] for name in sorted(wanted)),
-    ]
+    kept = [publish.KEEP[name] for name in sorted(wanted)]
+    remains = [*publish.REMAINS, *compiled, *snapshots, *kept]
     if as_json:
-        click.echo(
-            encode(
-                ShareDocument(1, store.place(""), publish.INDEX, shared, remains, publish.UNKNOWN)
-            )
-        )
+        place, index, unknown = store.place(""), publish.INDEX, publish.UNKNOWN
+        click.echo(encode(ShareDocument(1, place, index, shared, remains, unknown)))
     else:
         for each in shared:
             click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")

@@ -43,6 +43,5 @@ def command(
     opened = reading.trace(trace)
     use.warn_of_loss(opened)
     found = whatif(opened, fix, steering)
-
     use.answer_in_sections(form, found, lambda: whatif_page(found, explain=explain))
-    return 1 if reading.strict and opened.ledger.lost_data else 0
+    return 1 if reading.fails(opened) else 0

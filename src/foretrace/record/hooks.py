@@ -110,18 +110,16 @@ class StepRecording:
             _say(str(note.message))
 
     def _tell(self, trace: os.PathLike[str], steps: int) -> None:
-        if os.environ.get("RANK", "0") != "0":
-            return
-        _say(f"{plural(steps, 'step')} in {trace}; see again: foretrace look {trace}")
-        if self.show:
-            self._guarded(lambda: _show(os.fspath(trace)))
+        def show() -> None:
+            from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
+            from foretrace.show.overview import look
 
+            print(look(os.fspath(trace)), flush=True)
 
-def _show(trace: str) -> None:
-    from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
-    from foretrace.show.overview import look
-
-    print(look(trace), flush=True)
+        if os.environ.get("RANK", "0") == "0":
+            _say(f"{plural(steps, 'step')} in {trace}; see again: foretrace look {trace}")
+            if self.show:
+                self._guarded(show)
 
 
 def _frames_compiled() -> int:

@@ -67,25 +67,15 @@ class RecordedBlock:
     """
 
     def __init__(
-        self,
-        owner: KernelTraces,
-        path: Path,
-        *,
-        warmup: int = 0,
-        steps: int = 1,
-        shapes: bool = True,
-        why: bool = False,
-        memory: bool = False,
+        self, owner: KernelTraces, path: Path, warmup: int, steps: int, *, why: bool, **how: Any
     ) -> None:
         if warmup < 0 or steps < 1:
             raise UsageError(
                 f"kernel_trace(warmup={warmup}, steps={steps}): warmup must be at least 0, "
                 "steps at least 1"
             )
-        self.owner, self.path, self.shapes, self.why = owner, path, shapes, why
-        self.memory = memory
-        self.warmup, self.steps = warmup, steps
-        self.rounds = 0
+        self.owner, self.path, self.warmup, self.steps = owner, path, warmup, steps
+        self.why, self.how, self.rounds = why, how, 0
         self.torch_version = ""  # of the torch that recorded it; a file does not say
         self._profiler: Any = None
         self._records: CompilerRecords | None = None
@@ -94,7 +84,12 @@ class RecordedBlock:
 
     def __enter__(self) -> RecordedBlock:
         if not self.path.exists():
-            self._keep_records()
+            if self.why:  # kept from here on, before the first round compiles
+                pytest.importorskip("torch", reason=_NO_TORCH)
+                from foretrace.record.profiling.compiler_records import CompilerRecords
+
+                self._records = CompilerRecords(self.path.parent, wanted=True)
+                self._records.start()
             self._begin()
         return self
 
@@ -131,15 +126,6 @@ class RecordedBlock:
         elif 0 < recorded < self.steps:
             self._mark(self.rounds)
 
-    def _keep_records(self) -> None:
-        """Keep the compiler's records from here on, before the first round compiles."""
-        if self.why:
-            pytest.importorskip("torch", reason=_NO_TORCH)
-            from foretrace.record.profiling.compiler_records import CompilerRecords
-
-            self._records = CompilerRecords(self.path.parent, wanted=True)
-            self._records.start()
-
     def _finish_records(self, *, said: bool) -> None:
         records, self._records = self._records, None
         if records is not None:
@@ -156,9 +142,7 @@ class RecordedBlock:
 
         synchronize()  # nothing launched before belongs to the block
         self.torch_version = ".".join(torch.__version__.split(".")[:2])
-        self._profiler = Capture(
-            self.path, steps=None, shapes=self.shapes, memory=self.memory, overwrite=True
-        )
+        self._profiler = Capture(self.path, steps=None, overwrite=True, **self.how)
         self._profiler.start()
         self._mark(self.rounds)
 
@@ -229,9 +213,6 @@ class RecordedBlock:
         self.owner.compare(self, name)
 
 
-JUDGED = ("max_kernels", "no_sync", "guess")
-
-
 class KernelTraces:
     """`kernel_trace(...)` makes a block to record, `kernel_trace("trace.json.gz")` opens a file."""
 
@@ -259,8 +240,7 @@ class KernelTraces:
         """
         path = self.folder / f"block{len(self.blocks)}.json.gz" if source is None else Path(source)
         keep = self._need_records() if why is None and source is None else bool(why)
-        how = {"shapes": shapes, "why": keep, "memory": memory}
-        block = RecordedBlock(self, path, warmup=warmup, steps=steps, **how)
+        block = RecordedBlock(self, path, warmup, steps, shapes=shapes, why=keep, memory=memory)
         if source is not None:
             _ = block.trace  # a file that is not a trace fails here, by name
         self.blocks.append(block)
@@ -389,12 +369,9 @@ class KernelTraces:
         """The section of a failure report: every verdict, what changed, and where the trace is."""
         from foretrace.show.render.verdicts import verdicts_text
 
-        parts = [
-            verdicts_text(self.verdicts) if self.verdicts else "",
-            "\n".join(self.changes),
-            "\n".join(f"the trace is kept in {path}" for path in kept),
-        ]
-        return "\n\n".join(part for part in parts if part)
+        verdicts = verdicts_text(self.verdicts) if self.verdicts else ""
+        paths = "\n".join(f"the trace is kept in {path}" for path in kept)
+        return "\n\n".join(filter(None, (verdicts, "\n".join(self.changes), paths)))
 
 
 def _texts(mark: pytest.Mark) -> list[str]:
@@ -487,7 +464,7 @@ def pytest_runtest_makereport(
 
 def _report(item: pytest.Item, report: Any) -> None:
     traces = item.stash.get(TRACES, None)
-    marked = [name for name in JUDGED if item.get_closest_marker(name)]
+    marked = [name for name in ("max_kernels", "no_sync", "guess") if item.get_closest_marker(name)]
     if traces is not None:
         kept = traces.keep() if report.failed else []
         report.foretrace = traces.summary(kept)

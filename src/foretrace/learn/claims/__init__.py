@@ -111,10 +111,9 @@ def claims() -> tuple[Claim, ...]:
     read = [_claim(section, **each) for section in SECTIONS for each in _read(section)["claim"]]
     found = {claim.number: claim for claim in read}
     for claim in read:
-        other = found.get(claim.see, claim)
         if not claim.sentence:
-            quoting = replace(claim, sentence=other.sentence, where=other.where)
-            found[claim.number] = quoting
+            other = found.get(claim.see, claim)
+            found[claim.number] = replace(claim, sentence=other.sentence, where=other.where)
     return tuple(found.values())
 
 

@@ -23,15 +23,13 @@ from foretrace.schema.lesson import Lesson, LessonStep
 Say = Callable[[str], None]
 
 
-def live_sitting(
-    lesson: Lesson, folder: Path, opens: Opens, say: Say, device: str = "auto"
-) -> Sitting:
+def live_sitting(lesson: Lesson, folder: Path, opens: Opens, say: Say) -> Sitting:
     """A sitting whose programs run here; their traces go to `folder`."""
     with budget.apart():
         need_torch()
         from foretrace.record.experiments.machine import device_name
 
-        device, card = device_name(device)
+        device, card = device_name("auto")
     played = fitted(lesson, device)
     reasons = dict.fromkeys(step.skipped for step in played.steps)
     if all(reasons):

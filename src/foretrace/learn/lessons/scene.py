@@ -150,7 +150,7 @@ def opened(opens: Opens, name: str, against: str = "") -> Scene:
 
 MISSING = "not in the trace"
 _FACT = regex(r"\{([^{}]+)\}")
-ROOFS = ("HBM roof", "L2 roof", "L2 size")
+ROOFS = {"HBM roof": "hbm_gbps", "L2 roof": "l2_gbps", "L2 size": "l2_bytes"}
 # measures that predictions alone have
 _PREDICTED = {
     "gpu busy": "0%",
@@ -193,18 +193,10 @@ def _fact(text: str, scene: Scene) -> str:
 def _roof(text: str, scene: Scene) -> str:
     """A rate or a size of the GPU that the recording is of."""
     roofs = roofs_entry(device_of(scene.evidence.trace.about))
-    if roofs is None:
-        raise Unknown(text)
-    if text == "L2 size":
-        return bytes_text(_needed(roofs.l2_bytes, text))
-    rate = roofs.hbm_gbps if text == "HBM roof" else roofs.l2_gbps
-    return f"{bytes_text(_needed(rate, text) * 1e9)}/s"
-
-
-def _needed(value: float | None, text: str) -> float:
+    value = getattr(roofs, ROOFS[text], None)
     if value is None:
         raise Unknown(text)
-    return value
+    return bytes_text(value) if text == "L2 size" else f"{bytes_text(value * 1e9)}/s"
 
 
 def _field(name: str, scene: Scene, found: Selection) -> str:

@@ -62,7 +62,11 @@ DEFAULT_STEPS: tuple[Mapping[str, int], ...] = (
 def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Shape, ...]:
     """The shapes of `given` (`name=value,value`), or the default ones."""
     if not given:
-        return _default_sweep(rung, small)
+        sizes = rung.values({}, small=small)
+        own = {name: value for name, value in sizes.items() if type(value) is int and value > 0}
+        steps = [step for step in DEFAULT_STEPS if all(name in own for name in step)]
+        names = dict.fromkeys(name for step in steps for name in step)
+        return tuple({name: own[name] * step.get(name, 1) for name in names} for step in steps)
     lists: dict[str, list[Any]] = {}
     for text in given:
         name, values = _parsed(rung, text)
@@ -76,14 +80,6 @@ def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Sha
 def shape_text(shape: Shape) -> str:
     """`batch 8, seq 64`."""
     return ", ".join(f"{name} {value}" for name, value in shape.items()) or "its own sizes"
-
-
-def _default_sweep(rung: Rung, small: bool) -> tuple[Shape, ...]:
-    values = rung.values({}, small=small)
-    own = {name: value for name, value in values.items() if type(value) is int and value > 0}
-    steps = [step for step in DEFAULT_STEPS if all(name in own for name in step)]
-    names = dict.fromkeys(name for step in steps for name in step)
-    return tuple({name: own[name] * step.get(name, 1) for name in names} for step in steps)
 
 
 def _parsed(rung: Rung, text: str) -> tuple[str, list[Any]]:
@@ -116,7 +112,6 @@ COMPILED = {
     "dynamic": (True, "torch.compile(dynamic=True): compiled for any shape"),
     "automatic": (None, "torch.compile as it is: the first shape static, what changes dynamic"),
 }
-FIRST_CALLS = 3  # CUDA graphs are recorded in the second call and replayed from the third on
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +155,11 @@ def shapes(
         raise UsageError(f"{rung.name} has no default sweep: add --sweep NAME=VALUE,VALUE")
     chosen = contenders(rung, names)
     device, named = device_name(choice.device)
-    bases = [_first_variant(rung, choice, shape) for shape in visited]
+    bases = []
+    for shape in visited:
+        with in_one_line(f"at {shape_text(shape)}: "):
+            bases.append(_build(rung, choice, shape))
+            bases[-1]()  # CUDA and the libraries start here, untimed
     started = None
     if any(contender.choice.compile for contender in chosen):
         with suppress(MissingError):  # each contender that compiles reports it
@@ -183,14 +182,6 @@ def shapes(
         [dict(shape) for shape in visited], fixed, rung.first, "kept" if keep_cache else "empty",
         started, _recompile_limit(), found, left_out,
     )  # fmt: skip
-
-
-def _first_variant(rung: Rung, choice: Choice, shape: Shape) -> Call:
-    """The first variant at a shape, called once: CUDA and the libraries start here, untimed."""
-    with in_one_line(f"at {shape_text(shape)}: "):
-        call = _build(rung, choice, shape)
-        call()
-    return call
 
 
 def _visit_all(
@@ -230,7 +221,8 @@ def visit(
 ) -> ShapeVisit:
     """Make the first calls of `call`, then time it in turns with `base`."""
     watch = CompileWatch()
-    calls = [batch(call, 1)[0] for _ in range(FIRST_CALLS)]
+    # CUDA graphs are recorded in the second call and replayed from the third on
+    calls = [batch(call, 1)[0] for _ in range(3)]
     seen = watch.report()
     both = paces({"base": base, "call": call}, on_gpu=on_gpu)
     pace, against = both["call"], measured(both["base"].wall, both["call"].wall)

@@ -94,9 +94,10 @@ class AllocatorHistory:
                 self._original(enabled=None)
             self._original = None
 
-    def failed(self) -> None:
-        """The program raised for lack of memory; torch may have no way to say when it happened."""
-        if self._failure is None:
+    def ended(self, error: str) -> None:
+        """The program raised; where memory ran out, torch may have no way to say when."""
+        self.take()
+        if ran_out(error) and self._failure is None:
             self._failure = self._snapshot()
 
     def _begin(self) -> None:

@@ -134,10 +134,10 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
         copy_trace(plain, draft, GZIP_LEVEL)
         if overwrite:
             os.replace(draft, path)
-            if is_bundle(bundle_path(path)):  # its reasons are those of the trace before
-                shutil.rmtree(bundle_path(path), ignore_errors=True)
-            if captures_path(path).exists() and is_captures(captures_path(path)):
-                shutil.rmtree(captures_path(path), ignore_errors=True)
+            # their reasons and their ops are those of the trace before
+            for place_of, is_ours in ((bundle_path, is_bundle), (captures_path, is_captures)):
+                if is_ours(place_of(path)):
+                    shutil.rmtree(place_of(path), ignore_errors=True)
             for beside in (snapshot_path(path), oom_path(path)):
                 beside.unlink(missing_ok=True)
             return path

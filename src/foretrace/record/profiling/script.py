@@ -61,7 +61,7 @@ class WindowDone(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class ScriptOptions:
-    """How to record; `find` is one of `steps.KINDS`, `stop` ends the script after the window."""
+    """How to record; `find` is the kind of `StepFinder`; `stop` ends the script after that."""
 
     steps: int = 3
     warmup: int = 3
@@ -153,9 +153,7 @@ class Recorder:
     def fail(self, problem: str) -> None:
         """The script raised: the record of the kept trace has its error."""
         self._record.error = problem
-        self.allocator.take()
-        if ran_out(problem):
-            self.allocator.failed()
+        self.allocator.ended(problem)
         if self._window is not None:
             self._window.record.error = problem
             if self._window.trace is not None:
@@ -327,9 +325,6 @@ def detach_cupti() -> None:
         os.environ.pop("TEARDOWN_CUPTI", None)
 
 
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
-
-
 def record_script(
     script: str,
     arguments: Sequence[str],
@@ -419,7 +414,8 @@ def run_script(
     except BaseException as problem:  # noqa: BLE001 (reported as Python would)
         fail(f"{type(problem).__name__}: {problem}")
         report(problem, their_frames(problem.__traceback__))
-        return INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1
+        # 128 + SIGINT, as a shell reports it
+        return 130 if isinstance(problem, KeyboardInterrupt) else 1
     finally:
         sys.argv, sys.path[0] = before
     return 0

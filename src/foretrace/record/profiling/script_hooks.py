@@ -45,8 +45,6 @@ from foretrace.record.profiling.patches import ModuleHook, replaced
 from foretrace.record.profiling.run_record import on_cuda
 from foretrace.record.profiling.window import Capture
 
-KINDS = ("auto", "forward", "optimizer", "none")
-
 
 class StepFinder:
     """Calls `mark()` at the start of every step that it finds inside its `with` block.
@@ -305,7 +303,10 @@ def alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
 def own_streams() -> Iterator[None]:
     """Give us standard output and error back after the block, as they were before it."""
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
-    copies = {number: os.dup(number) for number in (1, 2) if _is_open(number)}
+    copies: dict[int, int] = {}
+    for number in (1, 2):
+        with contextlib.suppress(OSError):  # it is closed
+            copies[number] = os.dup(number)
     home = os.getpid()
     try:
         yield
@@ -320,14 +321,6 @@ def own_streams() -> Iterator[None]:
                     how = {"encoding": stream.encoding, "errors": stream.errors}
                     stream = open(1 if name == "stdout" else 2, "w", closefd=False, **how)  # noqa: SIM115
                 setattr(sys, name, stream)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def _flush() -> None:

@@ -233,8 +233,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if self._forked:
             return
         self._range.close()
-        if self._times is not None:
-            self._time_further()
+        if self._times is not None:  # one of the steps after the recorded ones
+            if not self._times.is_over and self._times.step():
+                self._keep_times()
+            self._enter_region()
             return
         done = self.step_num + 1
         if done in self._borders:
@@ -244,13 +246,6 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self._recording_since = perf_counter_ns()
         if self.trace is not None and self.steps is not None:
             self._times = StepTimes(self.record.timing)
-        self._enter_region()
-
-    def _time_further(self) -> None:
-        """One of the steps after the recorded ones has ended."""
-        assert self._times is not None
-        if not self._times.is_over and self._times.step():
-            self._keep_times()
         self._enter_region()
 
     def _keep_times(self) -> None:
@@ -287,9 +282,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             return
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
-            self.allocator.take()
-            if ran_out(self.record.error):
-                self.allocator.failed()
+            self.allocator.ended(self.record.error)
         if self.steps is not None and self.whole_steps < self.steps:
             self.record.note = (
                 f"{self.whole_steps} of {self.steps} steps were recorded: the block ended early; "

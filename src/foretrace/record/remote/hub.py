@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.base import notices
 from foretrace.base.budget import Limits
@@ -35,7 +36,6 @@ from foretrace.record.remote.plan import (
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 
 BUCKET = "foretrace-runs"
-HIDDEN = "(not shown)"
 YOU = "YOUR_NAME"  # in a dry run: only a token says whose account it is
 ENDED = ("COMPLETED", "ERROR", "CANCELED", "DELETED")
 POLL_S, STALLED_S, PRICE_S = 3.0, 60.0, 5.0
@@ -74,7 +74,7 @@ class JobOptions(Struct, frozen=True):
 class HubJobs:
     """The jobs of one namespace: the account of the token, or the organization that is named."""
 
-    def __init__(self, namespace: str | None = None) -> None:
+    def __init__(self, options: JobOptions) -> None:
         try:
             import huggingface_hub
             from huggingface_hub import HfApi, Volume
@@ -88,7 +88,7 @@ class HubJobs:
         self.session: Any = huggingface_hub.get_session()
         self.session.timeout = STALLED_S
         disable_progress_bars()
-        self._namespace = namespace
+        self.options, self._namespace = options, options.namespace
 
     @property
     def namespace(self) -> str:
@@ -101,40 +101,40 @@ class HubJobs:
                 self._namespace = str(self.api.whoami()["name"])
         return self._namespace
 
-    def explained(self, plan: RemotePlan, options: JobOptions) -> RemoteDocument:
+    def explained(self, plan: RemotePlan) -> RemoteDocument:
         """What would be sent and run, and what it costs; needs no account and starts nothing."""
-        owner = options.namespace or YOU
+        owner = self.options.namespace or YOU
         return RemoteDocument(
             1,
             "hub",
             plan.run,
             _address(f"{owner}/{BUCKET}", plan.run),
             plan.sent,
-            plan.container(options.seconds).splitlines(),
-            request=self._request(plan, options, owner),
-            usd_per_hour=self._usd_per_hour(options.flavor),
-            notes=[] if options.namespace else [f"{YOU} becomes the account of your token"],
+            plan.container(self.options.seconds).splitlines(),
+            request=self._request(plan, owner),
+            usd_per_hour=self._usd_per_hour(),
+            notes=[] if self.options.namespace else [f"{YOU} becomes the account of your token"],
         )
 
-    def _usd_per_hour(self, flavor: str) -> float | None:
+    def _usd_per_hour(self) -> float | None:
         """What the Hub says that a flavor costs; None where it does not say."""
         self.session.timeout = PRICE_S
         try:
             kinds = {each.name: each for each in self.api.list_jobs_hardware(token=False)}
-            kind = kinds[flavor]
+            kind = kinds[self.options.flavor]
             return round(float(kind.unit_cost_usd) * _PER_HOUR[str(kind.unit_label)], 4)
         except Exception:  # noqa: BLE001 - no answer, or one of another form: the price is unknown
             return None
         finally:
             self.session.timeout = STALLED_S
 
-    def _request(self, plan: RemotePlan, options: JobOptions, owner: str) -> SentRequest:
+    def _request(self, plan: RemotePlan, owner: str) -> SentRequest:
         """The request that `start` would send, caught before it leaves."""
         before = self.session.event_hooks
         self.session.event_hooks = {**before, "request": [_catch]}
-        values = dict.fromkeys(options.secrets, HIDDEN)
+        values = dict.fromkeys(self.options.secrets, "(not shown)")
         try:
-            self.api.run_job(**self._job(plan, owner, options, values), token=False)
+            self.api.run_job(**self._job(plan, owner, values), token=False)
         except _CaughtRequest as caught:
             request = caught.args[0]
             return SentRequest(request.method, str(request.url), json.loads(request.content))
@@ -142,9 +142,9 @@ class HubJobs:
             self.session.event_hooks = before
         raise AssertionError("run_job sent no request")
 
-    def start(self, plan: RemotePlan, options: JobOptions) -> StartedJob:
+    def start(self, plan: RemotePlan) -> StartedJob:
         """Send the files, and start the job."""
-        values, owner = secret_values(options.secrets), self.namespace
+        values, owner = secret_values(self.options.secrets), self.namespace
         bucket = f"{owner}/{BUCKET}"
         with self.answers():
             self.api.create_bucket(bucket, private=True, exist_ok=True)
@@ -153,18 +153,16 @@ class HubJobs:
                 raise UsageError(f"the bucket {bucket} {words}")
             sent = [(path, f"{plan.run}/code/{name}") for name, path in plan.files.items()]
             self.api.batch_bucket_files(bucket, add=sent)
-            info = self.api.run_job(**self._job(plan, owner, options, values))
+            info = self.api.run_job(**self._job(plan, owner, values))
         return StartedJob(self, info, plan)
 
-    def _job(
-        self, plan: RemotePlan, owner: str, options: JobOptions, secrets: dict[str, str]
-    ) -> dict[str, Any]:
+    def _job(self, plan: RemotePlan, owner: str, secrets: dict[str, str]) -> dict[str, Any]:
         place = {"type": "bucket", "source": f"{owner}/{BUCKET}", "mount_path": MOUNT}
         return {
-            "image": options.image,
-            "command": ["sh", "-c", plan.container(options.seconds)],
-            "flavor": options.flavor,
-            "timeout": options.seconds,
+            "image": self.options.image,
+            "command": ["sh", "-c", plan.container(self.options.seconds)],
+            "flavor": self.options.flavor,
+            "timeout": self.options.seconds,
             "secrets": secrets or None,
             "labels": {"name": f"foretrace-{plan.run}"},
             "volumes": [self._volume(**place, path=plan.run, read_only=False)],
@@ -307,11 +305,11 @@ class StartedJob:
             notices.report("waiting for the last files of the job")
             time.sleep(LIST_S)
 
-    def _log(self, lines: int = 12) -> list[str]:
+    def _log(self) -> list[str]:
         """The last lines of the job's log; none where there is no log."""
         try:
             texts = self.hub.api.fetch_job_logs(job_id=self.info.id, namespace=self.hub.namespace)
-            return [line.rstrip("\n") for line in deque(texts, maxlen=lines)]
+            return [line.rstrip("\n") for line in deque(texts, maxlen=12)]
         except Exception:  # noqa: BLE001 - the log explains another failure, and must not hide it
             return []
 
@@ -321,7 +319,7 @@ def job_named(text: str, options: JobOptions) -> StartedJob:
     match = re.fullmatch(r"(?:https?://[^/]+/jobs/)?(?:(\w[\w.-]*)/)?(\w+)/?", text, re.ASCII)
     if match is None:
         raise UsageError(f"--fetch {text!r}: not the id of a job")
-    hub = HubJobs(match[1] or options.namespace)
+    hub = HubJobs(replace(options, namespace=match[1] or options.namespace))
     return StartedJob(hub, hub.inspect(match[2]))
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
 
@@ -31,30 +31,25 @@ LARGEST_FLOPS = 8e12
 FP8_UNIT = 16  # what `torch._scaled_mm` takes
 
 
-def points(seed: int = 0) -> list[GemmPoint]:
+def points() -> list[GemmPoint]:
     """All matmuls of the sweep, each once: those of models first, in a fixed shuffled order."""
-    named = _named()
-    random.Random(seed).shuffle(named)
-    return named + drawn(seed)
+    every = dict.fromkeys([*_article(), *_models(), *_odd()])
+    named = [point for point in every if fits(point)]
+    further = drawn(0, RANDOM, MIXED, named)
+    random.Random(0).shuffle(named)
+    return named + further
 
 
-def drawn(seed: int = 0) -> list[GemmPoint]:
-    """The random matmuls of the sweep."""
-    chance, known = random.Random(seed), set(_named())
-    every = dict.fromkeys([*_drawn(chance, RANDOM), *_mixed(chance, MIXED)])
+def drawn(seed: int, plain: int, mixed: int, known: Iterable[GemmPoint]) -> list[GemmPoint]:
+    """Random matmuls that are none of the known ones."""
+    chance, known = random.Random(seed), set(known)
+    every = dict.fromkeys([*_drawn(chance, plain), *_mixed(chance, mixed)])
     return [point for point in every if fits(point) and point not in known]
 
 
-def _named() -> list[GemmPoint]:
-    return [point for point in dict.fromkeys([*_article(), *_models(), *_odd()]) if fits(point)]
-
-
-def held_out(seed: int = 1) -> list[GemmPoint]:
+def held_out() -> list[GemmPoint]:
     """Matmuls that the sweep does not hold, drawn as its random ones are."""
-    chance, known = random.Random(seed), set(points())
-    half = HELD_OUT // 2
-    every = dict.fromkeys([*_drawn(chance, half), *_mixed(chance, half)])
-    return [point for point in every if fits(point) and point not in known]
+    return drawn(1, HELD_OUT // 2, HELD_OUT // 2, points())
 
 
 def fits(point: GemmPoint) -> bool:

@@ -67,10 +67,10 @@ class ReadyWalk(NamedTuple):
     moved: int
 
 
-def working_sets(smallest: int = SMALLEST, largest: int = LARGEST) -> Iterator[int]:
+def working_sets(smallest: int = SMALLEST) -> Iterator[int]:
     """Powers of two, and what lies half-way where the cliffs are."""
     size = smallest
-    while size <= largest:
+    while size <= LARGEST:
         yield size
         if 8 << 20 <= size < 256 << 20:
             yield size * 3 // 2
@@ -364,21 +364,13 @@ def figures() -> Iterator[Figure]:
         for behind in BEHIND:
             measure = partial(gelu_time, 1 << exponent, behind)
             yield Figure("gelu_mul", f"{1 << exponent} behind {behind}", measure)
-    yield from _arithmetic()
-    yield from _host()
-
-
-def _arithmetic() -> Iterator[Figure]:
     for name in MATMULS:
         for size in (4096, 8192, 16384) if name not in ("fp32", "fp64_matrix") else (4096, 8192):
             yield Figure("matmuls", f"{name} {size}", partial(matmul, name, size))
     for name in DOTS:
         yield Figure("tensor_cores", name, partial(dot, name))
-
-
-def _host() -> Iterator[Figure]:
-    for name, measure in host.LAUNCHES.items():
-        yield Figure("launches", name, measure)
+    for name, work in host.LAUNCHES.items():
+        yield Figure("launches", name, work)
     for memory in ("pageable", "pinned"):
         for way in ("up", "down"):
             for size in host.TRANSFERS:

@@ -16,13 +16,12 @@ import torch
 from foretrace.base.errors import MissingError
 from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import cpu
-from foretrace.record.experiments.roofs.timing import Found, measured, warm_up
+from foretrace.record.experiments.roofs.timing import measured, warm_up
 from foretrace.schema.device import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
 
 Group = Mapping[str, Mapping[str, Any]]
 # an H200 takes about a minute
 BUDGET_S = {"gpu": 110.0, "cpu": 50.0}
-NO_TRITON = "the kernels of `roofs` need Triton on a GPU: pip install 'foretrace[kernels]'"
 # the value of a figure, by its group
 _VALUES = {
     "all_cores": "gbps",
@@ -42,22 +41,19 @@ def roofs(device: str | None, say: Callable[[str], None]) -> MeasuredRoofs:
         raise MissingError("torch sees no CUDA GPU: leave --device out to measure the CPU")
     began = time.monotonic()
     if kind == "gpu":
-        found, not_here = _gpu(say)
+        try:
+            from foretrace.record.experiments.roofs import gpu
+        except ModuleNotFoundError as error:
+            needs = "Triton on a GPU: pip install 'foretrace[kernels]'"
+            raise MissingError(f"the kernels of `roofs` need {needs}") from error
+        warm_up()
+        found, not_here = measured(gpu.figures(), say, BUDGET_S["gpu"]), gpu.NOT_HERE
     else:
         found, not_here = measured(cpu.figures(), say, BUDGET_S["cpu"]), cpu.NOT_HERE
     around = environment()
     name = around["gpu"] if kind == "gpu" else cpu_name()
     seconds = time.monotonic() - began
     return roofs_document(found, around, device=name, kind=kind, not_here=not_here, seconds=seconds)
-
-
-def _gpu(say: Callable[[str], None]) -> tuple[Found, dict[str, str]]:
-    try:
-        from foretrace.record.experiments.roofs import gpu
-    except ModuleNotFoundError as error:
-        raise MissingError(NO_TRITON) from error
-    warm_up()
-    return measured(gpu.figures(), say, BUDGET_S["gpu"]), gpu.NOT_HERE
 
 
 def cpu_name() -> str:
@@ -116,7 +112,6 @@ def roofs_document(
     kind: str,
     not_here: Mapping[str, str],
     seconds: float,
-    command: str = "foretrace roofs",
 ) -> MeasuredRoofs:
     """The document; a figure with an `error` is one that was not measured."""
     values = {group: _values(found, group, key) for group, key in _VALUES.items()}
@@ -131,7 +126,7 @@ def roofs_document(
         SCHEMA,
         device,
         kind,
-        command,
+        "foretrace roofs",
         dict(environment),
         bandwidth=_bandwidth(_values(found, "bandwidth", "gbps")),
         latency=tuple(LatencyPoint(size, loads[size]) for size in sorted(loads)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Iterable
 from statistics import median
@@ -25,6 +24,11 @@ class Timing(NamedTuple):
     median_us: float
     low_us: float
     high_us: float
+
+    @staticmethod
+    def of(values: list[float]) -> Timing:
+        """Of several calls."""
+        return Timing(median(values), min(values), max(values))
 
     def fields(self) -> dict[str, float]:
         """As JSON keeps them."""
@@ -52,7 +56,7 @@ def timing(
         end.record()
         torch.cuda.synchronize()
         marks.append(start.elapsed_time(end) * 1e3)
-    return Timing(statistics.median(marks), min(marks), max(marks))
+    return Timing.of(marks)
 
 
 def sustained_us(work: Work, one_us: float, seconds: float = 0.3) -> float:
@@ -80,7 +84,7 @@ def host_us(work: Work, calls: int, repeats: int = REPEATS) -> Timing:
             work()
         taken.append((time.perf_counter() - start) / calls * 1e6)
     wait()
-    return Timing(statistics.median(taken), min(taken), max(taken))
+    return Timing.of(taken)
 
 
 def wall_us(work: Work, repeats: int = 21) -> Timing:
@@ -94,7 +98,7 @@ def wall_us(work: Work, repeats: int = 21) -> Timing:
         work()
         torch.cuda.synchronize()
         taken.append((time.perf_counter() - start) * 1e6)
-    return Timing(statistics.median(taken), min(taken), max(taken))
+    return Timing.of(taken)
 
 
 def warm_up(seconds: float = 1.0) -> None:
@@ -167,39 +171,19 @@ def _graph(work: Call) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def stream_gap() -> dict[str, Any]:
-    """GPU time from one queued kernel to the next."""
-    ahead = int(QUEUED * 10e-6 * 2e9)  # cycles while the host queues them all
-
-    for _ in range(2):
-        many()
-    torch.cuda.synchronize()
-    taken = []
-    for _ in range(7):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(ahead)
-        start.record()
-        many()
-        end.record()
-        torch.cuda.synchronize()
-        taken.append(start.elapsed_time(end) * 1e3 / QUEUED)
-    return {"median_us": median(taken), "low_us": min(taken), "high_us": max(taken)}
-
-
-def graph_gap() -> dict[str, Any]:
-    """GPU time from one kernel of a graph to the next."""
-    taken = timing(_graph(many).replay, ahead=4_000_000)  # 2 ms: a large graph's launch
-    return {name: value / QUEUED for name, value in taken.fields().items()}
+def gap(work: Call, ahead: int) -> dict[str, Any]:
+    """GPU time from one of many kernels to the next; the host queues them within `ahead` cycles."""
+    return {name: us / QUEUED for name, us in timing(work, ahead=ahead).fields().items()}
 
 
 # Host time of a launch, GPU time to the next kernel, and one kernel until it is done; of a stream
 # and of a graph; and a wait for a GPU that is idle.
 LAUNCHES: dict[str, Callable[[], dict[str, Any]]] = {
     "stream_host": lambda: host_us(empty, QUEUED).fields(),
-    "stream_gap": stream_gap,
+    "stream_gap": lambda: gap(many, 10_000_000),  # 5 ms: so many launches
     "stream_round_trip": lambda: wall_us(empty, 101).fields(),
     "graph_host": lambda: host_us(_graph(empty).replay, 100).fields(),
-    "graph_gap": graph_gap,
+    "graph_gap": lambda: gap(_graph(many).replay, 4_000_000),  # 2 ms: a large graph's launch
     "graph_round_trip": lambda: wall_us(_graph(empty).replay, 101).fields(),
     "synchronize": lambda: host_us(torch.cuda.synchronize, 200).fields(),
 }
