@@ -1,15 +1,10 @@
 """A Hugging Face kernel repository, written from this package's own sources:
 `python -m foretrace.kernels.hub FOLDER`.
 
-    FOLDER/build.toml                          what kernel-builder reads
-    FOLDER/README.md                           the card
-    FOLDER/torch-ext/foretrace_geglu/...       the sources
-    FOLDER/build/torch-universal/...           the same sources, as `kernels` loads them
-
-It loads without a network: `get_local_kernel(Path(FOLDER))`,
-`LOCAL_KERNELS="foretrace/geglu=FOLDER"` with `get_kernel("foretrace/geglu", version=1)`, or
-`LocalLayerRepository(Path(FOLDER), layer_name="GeGLUMLP")` with `kernelize`. Nothing of it is in
-version control.
+`build.toml` is what kernel-builder reads; `torch-ext` holds the sources, and `build/torch-
+universal` the same, as `kernels` loads them. It loads without a network:
+`get_local_kernel(Path(FOLDER))`, or `LOCAL_KERNELS="foretrace/geglu=FOLDER"` with
+`get_kernel("foretrace/geglu", version=1)`.
 """
 
 from __future__ import annotations

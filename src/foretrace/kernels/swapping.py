@@ -1,11 +1,6 @@
 # mypy: disable-error-code="misc"
 """`swap(model)`: the gated MLPs of a loaded model run on our kernels, in place.
 
-    from foretrace.kernels import swap
-
-    swapped = swap(model)   # prints as what was replaced, and what was left and why
-    swapped.undo()
-
 A gated MLP is found by what it computes, not by its name: small weights take the place of its own,
 and its output is compared with `down(act(gate(x)) * up(x))` for every activation and order. Only
 `forward` changes: parameters, state dicts, hooks and classes stay as they are. Weights of gate and

@@ -1,15 +1,10 @@
 """Lessons: a program is shown, the reader predicts, and the trace answers at once.
 
-    texts/*.toml  one lesson each: text, code, questions (`schema/lesson.py`), and no answer
-    scene         a recording opened for a step: marks predictions, measures facts of the text
-    lanes         one call on the host and on the GPU, as data
-    sitting       a lesson while it is played: answers marked, progress kept
-    lesson_page   every answer marked beforehand, for a page and for a notebook
-    live          the programs of a lesson, recorded on this machine (needs torch)
-    own           a lesson on any trace: questions of `own.toml` that it decides
-
-Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson_page.py` draws them.
-Other packages add lessons through entry points in the group `foretrace.lessons`.
+A file of `texts` holds text, code and questions (`schema/lesson.py`), and no answer: a `scene` is a
+recording that marks predictions and measures facts, a `sitting` is a lesson while it is played, and
+`own` makes questions about any trace. Everything here returns Structs of
+`schema/documents/lesson.py`; `render/lesson_page.py` draws them. Other packages add lessons through
+entry points in the group `foretrace.lessons`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """What each way of running a rung pays when the shape changes, and how fast it is after that.
 
-Every contender visits the same shapes in the same order and starts with nothing compiled, like a
-server that sees one shape after another: Dynamo keeps what it compiled for earlier shapes.
+Every contender visits the same shapes in the same order and starts with nothing compiled.
 Inductor's cache on disk would hide the compile time of a first deployment, so it is empty by
-default.
-
-A sweep says which shapes are visited, and in which order: `batch=8,16` and `seq=64,128` give four,
-and the last name changes fastest. Order matters: a compiler treats a shape differently after it has
-seen another one.
+default. Order matters: a compiler treats a shape differently after it has seen another one.
 """
 
 from __future__ import annotations

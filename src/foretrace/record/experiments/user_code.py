@@ -1,13 +1,8 @@
 """A user's own code: `module:callable` or `path/to/file.py:callable`.
 
-The callable takes no arguments, or numbers. It returns what to compile and its inputs, which are a
-tuple, a dict of keywords, or one value:
-
-    def setup(batch=8, seq=128):
-        return model, (torch.randn(batch, seq, 768),)
-
-A result that is itself callable is called without inputs. With any other result the callable is the
-subject: it is compiled, and called with no arguments or with the numbers.
+The callable takes no arguments, or numbers. It returns what to compile and its inputs: a tuple, a
+dict of keywords, or one value. A result that is itself callable is called without inputs. With any
+other result the callable is the subject, called with no arguments or with the numbers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Keeps what torch's allocator did during a run, and writes it beside the trace.
 
-    run.memory.pickle    the allocator up to the end of the recorded steps
-    run.oom.pickle       the allocator when an allocation failed that the program did not survive
-
+`run.memory.pickle` is of the end of the recorded steps, `run.oom.pickle` of a failed allocation.
 Both are snapshots as `torch.cuda.memory._dump_snapshot` writes them, with one key of ours: which
-tensor is which parameter, gradient or optimizer state. `foretrace memory` reads them, and so does
-torch's memory viewer.
+tensor is which parameter, gradient or optimizer state. torch's memory viewer reads them too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Keeps what torch.compile logs during a run, and writes it beside the trace as `run.why/`.
 
-    run.why/manifest.json         what it is, and what it cost
-    run.why/torch_trace.log.gz    the structured log, as TORCH_TRACE writes it
-    run.why/torch_logs.txt.gz     the text log, as TORCH_LOGS writes it
-
 torch has two logs. The structured one goes to the logger `torch.__trace`. The text goes to one
 logger per module and artifact, and a logger exists once its module is imported. Each log gets one
 more handler; the user's own handlers still get what the user requested. The logs hold lines of the

@@ -1,16 +1,9 @@
 """Runs a user's script under the profiler and keeps its trace, however the script ends.
 
-What is recorded:
-
-1. Everything from the first line on, for at most `limit_s` seconds: the script may be short, or
-   have no steps.
-2. After `warmup` steps (see `StepFinder`), the window: wait, warm up, record `steps`, write. The
-   steps after it are timed without the profiler.
-3. If the script ends before the window recorded a step, the first recording is the trace.
-4. If the script starts its own profiler, ours stops and the script's own trace is kept.
-
-`Recorder` has three stages: `early` records everything, `window` steps a `Capture` from outside,
-which times the steps after those that it records, `over` only counts.
+`Recorder` has three stages: `early` records everything, for at most `limit_s` seconds; `window`
+steps a `Capture` from outside, after `warmup` steps; `over` only counts. If the script ends before
+the window recorded a step, the first recording is the trace. If the script starts its own profiler,
+ours stops and the script's own trace is kept.
 """
 
 from __future__ import annotations

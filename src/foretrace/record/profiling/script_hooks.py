@@ -1,22 +1,13 @@
 """What a recorded script does to the process it shares with us: steps, profilers, signals, forks.
 
-`StepFinder` finds the steps of a program that marks none. A step begins when the program calls its
-outermost module. Where an optimizer was made, calls that train belong to one iteration until it
-steps: a batch in parts, a loop over time or over samples. Then a step begins at the first sign of
-the next iteration: that module's call, or `zero_grad`.
+`StepFinder` finds the steps of a program that marks none, by the rule of `docs/capture.md`. A
+global hook finds the outermost module, removes itself, and leaves one hook on that module: inner
+modules run at full speed, and torch.compile traces compiled ones as before. `optimizer.step` cannot
+end a step: its range in the trace is still open in its hooks. Other threads and forked workers
+never mark steps: the profiler belongs to the main thread.
 
-- The outermost module is the first `nn.Module` that is called. A global hook finds it, removes
-  itself, and leaves one hook on that module. Inner modules run at full speed, and torch.compile
-  traces compiled ones as before.
-- Only the first optimizer that steps counts: a second one (as in a GAN) is in the same iteration.
-- `optimizer.step` cannot end a step: its range in the trace is still open in its hooks.
-- Other threads and forked workers never mark steps: the profiler belongs to the main thread.
-
-`ForeignProfilers` makes way for the program's own profiler: torch allows one at a time. We keep the
-program's trace. A profiler exports only once, so it exports to a private file that we copy twice.
-
-A signal ends the script, and the recording is still written. Our output goes where it went before
-the script redirected it. A forked child never touches the profiler of its parent.
+A profiler exports only once, so the program's own one exports to a private file that is copied
+twice. Our output goes where it went before the script redirected it.
 """
 
 from __future__ import annotations

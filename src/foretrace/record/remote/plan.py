@@ -1,11 +1,9 @@
 """What another machine needs and runs: files, packages, the script under `foretrace record`.
 
 Of the script's folder only the modules that it imports are sent: a folder may hold keys and data. A
-foretrace that no index has is sent as a wheel, without its recordings.
-
-What comes back is untrusted: names, sizes and contents. A name keeps letters, digits and a few
-marks; it never leads out of the folder. The files together stay below the house's limit on bytes.
-Nothing is run, and nothing gets the right to be run.
+foretrace that no index has is sent as a wheel, without its recordings. What comes back is
+untrusted: a name never leads out of the folder, the files together stay below the limit on bytes,
+and nothing is run.
 """
 
 from __future__ import annotations
