@@ -1,12 +1,21 @@
 """Which way each part of the gated MLP is computed, by measurement.
 
-The parts are gate and up (also keeping what backward needs), down, the gradient of gate and up, and
-the whole pass. `library` is the plain route: the vendor's matmul and the pointwise kernel; of a
-whole pass it is `parts`, one after the other. Which route is fastest depends on the GPU and the
-sizes, so it is measured (`foretrace bench tune`) and kept in a table. One ships for the H200;
-measurements of this machine are on disk and come first. At other sizes times are estimated (see
-`estimate`), and a route is chosen only if it beats the plain one by more than the doubt in both
-estimates.
+The MLP has parts, and each has several ways (routes) to compute it:
+
+    gate_up          act(x Wg^T) * (x Wu^T)                 library | pingpong | tma | pointer
+    gate_up_saving   the same, keeping what backward needs  library | pingpong | tma | pointer
+    down             a Wd^T                                 library | narrow
+    gradient         the gradients of gate and up from dy   library | pingpong | tma
+    whole            gate, up and down                      parts | pingpong
+    whole_saving     the same, keeping what backward needs  parts | pingpong
+
+`parts` computes gate and up, then down, each by its own route; `pingpong` does it in one launch.
+`library` is the plain route: the vendor's matmul and the pointwise kernel. Which is fastest
+depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
+One ships for the H200; measurements of this machine are on disk and come first. At a size that was
+not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
+library, or the parts, by more than the doubt in both estimates. A GPU without a table takes the
+library.
 
 In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and a
 call takes as long as the slower of the two: where that is the host, fewer launches are faster, even
