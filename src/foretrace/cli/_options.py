@@ -257,11 +257,15 @@ def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Sect
     answer(form, document, text, lambda _: terminal.marked(page()))
 
 
-def chosen_parts(wanted: dict[str, bool], every: Sequence[str]) -> list[str]:
-    """The parts of a page that options name, or all of them; none means the first screen."""
-    if wanted["all"]:
-        return list(every)
-    return [name for name, on in wanted.items() if on]
+def parts_page(
+    page: Any, document: Any, wanted: dict[str, bool], top: int, every: Sequence[str]
+) -> list[Section]:
+    """The parts of a page that options name, or all of them; without any the first screen."""
+    names = every if wanted["all"] else [name for name, on in wanted.items() if on]
+    found: list[Section] = (
+        page.sections(document, names, top) if names else page.first_screen(document, width())
+    )
+    return found
 
 
 def builds_rung() -> Decorator:

@@ -99,10 +99,7 @@ def _page(
 ) -> list[Section]:
     from foretrace.show.render import job_page
 
-    names = use.chosen_parts(wanted, job_page.PARTS)
-    page = (
-        job_page.sections(found, names, top) if names else job_page.first_screen(found, use.width())
-    )
+    page = use.parts_page(job_page, found, wanted, top, job_page.PARTS)
     if beside is None:
         return page
     step = found.path.step if found.path else None

@@ -137,15 +137,14 @@ def _look(
 
 
 def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Section]:
-    from foretrace.show.render.look_page import first_screen, sections
+    from foretrace.show.render import look_page
 
     if explain is not None:
         from foretrace.show.render.fixes_page import explained
 
         return explained(found.look, explain)
     every = [name for name in EVERY if name != "modules" or found.look.modules]
-    names = use.chosen_parts(parts, every)
-    return sections(found, names, top) if names else first_screen(found, use.width())
+    return use.parts_page(look_page, found, parts, top, every)
 
 
 def _region(

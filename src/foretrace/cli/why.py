@@ -91,5 +91,4 @@ def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Sec
 
     if one:
         return why_page.kernel_pages(why, why.kernels, top)
-    names = use.chosen_parts(wanted, why_page.PARTS)
-    return why_page.sections(why, names, top) if names else why_page.first_screen(why, use.width())
+    return use.parts_page(why_page, why, wanted, top, why_page.PARTS)

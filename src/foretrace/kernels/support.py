@@ -10,16 +10,13 @@ from importlib.metadata import version
 
 import torch
 
-
-def _triton_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in version("triton").split(".")[:2])
-
-
 HAVE_TRITON = importlib.util.find_spec("triton") is not None
 # Under Triton's interpreter the kernels run on CPU tensors: for tests, not for speed.
 INTERPRETED = HAVE_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 # Warp-specialised kernels need Gluon as Triton has it from 3.6 on; it has no interpreter.
-HAVE_GLUON = HAVE_TRITON and not INTERPRETED and _triton_version() >= (3, 6)
+HAVE_GLUON = (
+    HAVE_TRITON and not INTERPRETED and tuple(map(int, version("triton").split(".")[:2])) >= (3, 6)
+)
 
 _DTYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 # Triton's tensor-core path and bf16 begin with Ampere.

@@ -9,7 +9,7 @@ up come to lie one below the other in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from itertools import permutations, product
 from types import MethodType
@@ -194,7 +194,10 @@ def recognised_mlp(module: nn.Module) -> GatedForward | None:
         return None
     if not all(isinstance(out, Tensor) and out.shape == x.shape for out in outs):
         return None
-    for how in _hypotheses(roles, "".join(drops)):
+    for order, activation, up_first in product(roles, ACTIVATIONS, (False, True)):
+        if up_first and order[0] != order[1]:
+            continue
+        how = GatedForward(*order, activation, "".join(drops), up_first)
         wanted = _computed(how, small, x)
         if all(torch.allclose(out, wanted, rtol=_CLOSE, atol=_CLOSE) for out in outs):
             return how
@@ -220,13 +223,6 @@ def _tried(module: nn.Module, small: dict[str, Tensor], x: Tensor, *, training: 
 
 def _masked(values: Tensor) -> Tensor:
     return values * torch.linspace(1, 2, values.numel(), dtype=values.dtype).view(values.shape)
-
-
-def _hypotheses(roles: list[tuple[str, str, str]], drop: str) -> Iterator[GatedForward]:
-    for order, activation in product(roles, ACTIVATIONS):
-        yield GatedForward(*order, activation, drop)
-        if order[0] == order[1]:
-            yield GatedForward(*order, activation, drop, up_first=True)
 
 
 def _computed(how: GatedForward, small: dict[str, Tensor], x: Tensor) -> Tensor:

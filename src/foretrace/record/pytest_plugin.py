@@ -97,7 +97,13 @@ class RecordedBlock:
         self, kind: type[BaseException] | None, problem: BaseException | None, where: object
     ) -> None:
         self._end(keep=True)
-        self._finish_records(said=problem is None)
+        records, self._records = self._records, None
+        if records is not None:
+            if self.path.exists():
+                records.keep(self.path)
+            records.finish()
+            for note in records.notes if problem is None else []:
+                warnings.warn(pytest.PytestWarning(f"kernel_trace(why=True): {note}"), stacklevel=2)
         if problem is None and not self.path.exists():
             raise UsageError(
                 f"nothing was recorded: {plural(self.rounds, 'round')} ran; "
@@ -125,15 +131,6 @@ class RecordedBlock:
             self._end(keep=True)
         elif 0 < recorded < self.steps:
             self._mark(self.rounds)
-
-    def _finish_records(self, *, said: bool) -> None:
-        records, self._records = self._records, None
-        if records is not None:
-            if self.path.exists():
-                records.keep(self.path)
-            records.finish()
-            for note in records.notes if said else []:
-                warnings.warn(pytest.PytestWarning(f"kernel_trace(why=True): {note}"), stacklevel=3)
 
     def _begin(self) -> None:
         torch = pytest.importorskip("torch", reason=_NO_TORCH)

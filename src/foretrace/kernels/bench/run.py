@@ -154,7 +154,9 @@ def measure(
     truth = subject.truth(inputs)
     calls, first_ms, errors, left_out = {}, {}, {}, {}
     for name in names:
-        reason = _reason_to_leave_out(name, subject, autotune_s)
+        reason = contenders.why_left_out(name, subject)
+        if name in contenders.TUNED and autotune_s <= 0:
+            reason = _USED_UP
         if reason is not None:
             left_out[name] = reason
             continue
@@ -181,12 +183,6 @@ def measure(
     route = "; ".join(part.text() for part in routes)
     moved, named = subject.elements * dtype.itemsize, _name(dtype)
     return BenchRow(subject.name, *size, named, subject.flops, moved, route, timings, left_out)
-
-
-def _reason_to_leave_out(name: str, subject: BenchSubject, autotune_s: float) -> str | None:
-    if name in contenders.TUNED and autotune_s <= 0:
-        return _USED_UP
-    return contenders.why_left_out(name, subject)
 
 
 def error(got: Tensors, truth: Tensors) -> float:

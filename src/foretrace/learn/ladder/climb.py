@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.articles import published
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sentences import changed_work, same_work
-from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text
@@ -226,22 +226,17 @@ def _verdict(prediction: ClaimPrediction, find: Find, *, on_cpu: bool) -> Verdic
 
 
 def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupRow]:
-    for base in chosen:
-        for stop in chosen:
-            if base.is_baseline_of(stop):
-                a, b = find(base.recording), find(stop.recording)
-                regions = {read_run(trace.path).rung.region for trace in (a, b)}
-                found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
-                yield _setup_row(f"{stop.title(device)}, against {base.label}", found)
-
-
-def _setup_row(setup: str, found: Comparison) -> SetupRow:
-    """The row of the article's table for B, compared with A."""
-    per, changed, same = f"per {found.unit.word}", changed_work(found), same_work(found)
-    for name, value in (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns)):
-        if value.ratio is not None:
-            (changed if value.beyond else same).append(_time(name, value, per))
-    return SetupRow(setup, changed, same)
+    for base, stop in product(chosen, chosen):
+        if base.is_baseline_of(stop):
+            a, b = find(base.recording), find(stop.recording)
+            regions = {read_run(trace.path).rung.region for trace in (a, b)}
+            found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
+            per, changed, same = f"per {found.unit.word}", changed_work(found), same_work(found)
+            for name, value in (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns)):
+                if value.ratio is not None:
+                    (changed if value.beyond else same).append(_time(name, value, per))
+            setup = f"{stop.title(device)}, against {base.label}"
+            yield SetupRow(setup, changed, same)
 
 
 def _time(name: str, value: Change, per: str) -> str:

@@ -68,18 +68,15 @@ class Scene:
             return cpu_place(self.evidence.trace)
         per, spans = measured_spans(self.trace)
         if per == "per step":
-            return self._steps()
+            # every step where they launch as much as each other, else the one in the middle
+            steps = windows_of(Scope("steps"), self.evidence)
+            if len({len(step.rows) for step in steps}) == 1:
+                return Scope("steps")
+            return Scope("step", str(step_number(middle(steps)[0].region)))
         names = {span.name for span in spans}
         told = len(names) == 1 and names <= quotable_regions(self.evidence.trace).keys()
         own = told and not next(iter(names)).startswith("##")  # torch names ranges so
         return Scope("region", names.pop()) if own else Scope()
-
-    def _steps(self) -> Scope:
-        """Every step where they launch as much as each other, else the one in the middle."""
-        steps = windows_of(Scope("steps"), self.evidence)
-        if len({len(step.rows) for step in steps}) == 1:
-            return Scope("steps")
-        return Scope("step", str(step_number(middle(steps)[0].region)))
 
     @property
     def name(self) -> str:

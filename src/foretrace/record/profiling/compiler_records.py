@@ -137,18 +137,15 @@ class KeptLog(logging.Handler):
             return
         began = perf_counter_ns()
         try:
-            self._write((self.format(record) + "\n").encode("utf-8", "backslashreplace"))
+            line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+            written = 0  # the next one begins where the last whole one ended
+            while written < len(line):
+                written += os.pwrite(self._file.fileno(), line[written:], self.size + written)
+            self.size += len(line)
             self.records += 1
         except Exception:  # noqa: BLE001 (a full disk, or a text that fails: never the script's)
             self.lost += 1
         self.spent_ns += perf_counter_ns() - began
-
-    def _write(self, line: bytes) -> None:
-        """The whole line or nothing of it: the next one begins where the last whole one ended."""
-        written = 0
-        while written < len(line):
-            written += os.pwrite(self._file.fileno(), line[written:], self.size + written)
-        self.size += len(line)
 
     def blocks(self) -> Iterator[bytes]:
         """What was written until now."""

@@ -193,9 +193,8 @@ def _included(path: Path, home: Path) -> list[Path]:
     path = path.resolve()
     if not path.is_relative_to(home):
         raise UsageError(f"--include {path}: not below {home}, the folder of the script")
-    return (
-        [path] if path.is_file() else [each for each in sorted(path.rglob("*")) if each.is_file()]
-    )
+    every = [path] if path.is_file() else sorted(path.rglob("*"))
+    return [each for each in every if each.is_file()]
 
 
 def inline_metadata(script: Path) -> dict[str, Any]:
@@ -279,7 +278,11 @@ class Arrivals:
         digest = hashlib.sha256()
         with files.replacing(target) as draft, draft.open("xb") as file:
             while block := read(BLOCK):
-                self._count(len(block), name)
+                self._bytes += len(block)
+                notices.report(f"fetching {name}: {bytes_text(self._bytes)}")
+                if self._bytes > self.limits.bytes:
+                    what = f"more than {bytes_text(self.limits.bytes)} in one run"
+                    raise LimitError("E_TOO_BIG", name, what, hint=raised_by("bytes"))
                 digest.update(block)
                 file.write(block)
         if checksum and digest.hexdigest() != checksum:
@@ -322,13 +325,6 @@ class Arrivals:
         if place != self.folder.joinpath(*parts):
             self.notes.append(f"{name}: kept as {place.name}, its name is a file and a folder")
         return place
-
-    def _count(self, count: int, name: str) -> None:
-        self._bytes += count
-        notices.report(f"fetching {name}: {bytes_text(self._bytes)}")
-        if self._bytes > self.limits.bytes:
-            what = f"more than {bytes_text(self.limits.bytes)} in one run"
-            raise LimitError("E_TOO_BIG", name, what, hint=raised_by("bytes"))
 
 
 def checksums(text: str) -> dict[str, str]:

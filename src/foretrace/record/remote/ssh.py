@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
-from typing import IO
+from typing import IO, Any
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
@@ -111,16 +111,10 @@ class SshHost:
     def _line(self, command: str) -> str:
         return shlex.join(["ssh", "--", self.host, command])
 
-    def _process(
-        self,
-        command: str,
-        stdin: int = DEVNULL,
-        stdout: int | None = None,
-        stderr: int | None = None,
-    ) -> subprocess.Popen[bytes]:
+    def _process(self, command: str, stdin: int = DEVNULL, **pipes: Any) -> subprocess.Popen[bytes]:
         words = ["ssh", "--", self.host, command]
         try:
-            return subprocess.Popen(words, stdin=stdin, stdout=stdout, stderr=stderr)
+            return subprocess.Popen(words, stdin=stdin, **pipes)
         except FileNotFoundError:
             raise MissingError("ssh is not installed: install the OpenSSH client") from None
 

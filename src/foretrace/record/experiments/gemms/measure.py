@@ -41,14 +41,11 @@ class OperandPools:
         self._elements = elements
         self._made: dict[torch.dtype, Tensor] = {}
 
-    def _pool(self, dtype: torch.dtype) -> Tensor:
-        if dtype not in self._made:
-            self._made[dtype] = _random(self._elements, dtype)
-        return self._made[dtype]
-
     def cut(self, dtype: torch.dtype, *shapes: tuple[int, ...]) -> Iterator[Tensor]:
         """Matrices that do not overlap."""
-        start, pool = 0, self._pool(dtype)
+        if dtype not in self._made:
+            self._made[dtype] = _random(self._elements, dtype)
+        start, pool = 0, self._made[dtype]
         for shape in shapes:
             count = torch.Size(shape).numel()
             yield pool[start : start + count].view(shape)
@@ -80,19 +77,14 @@ def matmul(point: GemmPoint, cut: Cut) -> Call:
     w = w.t() if layout in ("tn", "tt") else w
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     if dtype == "fp8":
-        return _fp8(x, w, next(iter(cut(torch.bfloat16, (n,)))) if epilogue == "bias" else None)
+        added = next(iter(cut(torch.bfloat16, (n,)))) if epilogue == "bias" else None
+        one, how = torch.ones((), device="cuda"), {"out_dtype": torch.bfloat16}
+        return partial(torch._scaled_mm, x, w, one, one, added, **how, use_fast_accum=True)
     if epilogue == "none":
         return partial(torch.mm, x, w)
     if epilogue == "bias":
         return partial(torch.addmm, bias, x, w)
     return partial(torch._addmm_activation, bias, x, w, use_gelu=epilogue == "bias_gelu")
-
-
-def _fp8(x: Tensor, w: Tensor, bias: Tensor | None) -> Call:
-    one = torch.ones((), device="cuda")
-    return partial(
-        torch._scaled_mm, x, w, one, one, bias, out_dtype=torch.bfloat16, use_fast_accum=True
-    )
 
 
 def recorded(batch: Sequence[GemmPoint], pools: OperandPools) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import gzip
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,10 @@ def sweep_gpu(
     parts = {"heldout": [] if chosen else held_out()[:most], "sweep": (chosen or points())[:most]}
     rows = {name: _measured(part, name, say) for name, part in parts.items() if part}
     for name, found in rows.items():
-        _keep(output.with_suffix(f".{name}.jsonl.gz"), around, found)
+        text = "".join(json.dumps(line) + "\n" for line in ({"environment": around}, *found))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        packed = gzip.compress(text.encode(), mtime=0)
+        write_bytes(output.with_suffix(f".{name}.jsonl.gz"), packed)
     kept = {name: [row for row in found if row.get("kernels")] for name, found in rows.items()}
     if not kept["sweep"]:
         raise UsageError(f"the library refused every matmul: {next(errors(rows['sweep']), '?')}")
@@ -115,13 +118,6 @@ def _measured(chosen: Sequence[GemmPoint], name: str, say: Callable[[str], None]
             said = now
             say(f"{now - began:5.0f} s  {name}: {len(found)} of {len(chosen)} matmuls")
     return found
-
-
-def _keep(path: Path, around: Mapping[str, str], rows: Sequence[Row]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [{"environment": around}, *rows]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    write_bytes(path, gzip.compress(text.encode(), mtime=0))
 
 
 def marked(found: GemmMap, point: GemmPoint, family: str, us: float) -> tuple[LiveMark | None, str]:
