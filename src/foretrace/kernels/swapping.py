@@ -44,11 +44,6 @@ class GatedForward(NamedTuple):
     drop: str = ""
     up_first: bool = False
 
-    def weights(self, module: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-        """Of gate, up and down."""
-        gate, up, down = self.layers(module)
-        return *self.halves(gate.weight, up.weight), down.weight
-
     def layers(self, module: nn.Module) -> list[nn.Linear]:
         """Gate, up and down."""
         return [getattr(module, name) for name in (self.gate, self.up, self.down)]
@@ -75,7 +70,8 @@ class GatedForward(NamedTuple):
         dropping = drop is not None and drop.training and drop.p > 0
         biased = any(each.bias is not None for each in (gate, up, down))
         if not (biased or dropping):
-            return gated_mlp(x, *self.weights(module), self.activation)
+            weights = *self.halves(gate.weight, up.weight), down.weight
+            return gated_mlp(x, *weights, self.activation)
         both = gate(x)
         middle = gated(*self.halves(both, both if gate is up else up(x), -1), self.activation)
         out: Tensor = down(drop(middle) if dropping and drop is not None else middle)

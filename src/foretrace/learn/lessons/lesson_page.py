@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor
 
 from msgspec import structs
@@ -120,10 +121,10 @@ def _range(verdict: Callable[[str], str], right: str, decimals: int) -> RightRan
     return RightRange(_end(hits, starts[0], -1), _end(hits, starts[0], 1))
 
 
-def _end(hits: Callable[[int], bool], start: int, way: int) -> int:
-    """The last number that hits, up or down from one that does."""
+def _end(hits: Callable[[int], bool], start: int, way: int, furthest: int = _FURTHEST) -> int:
+    """The last number that hits, up or down from one that does; found by halving."""
     inside, outside = 0, 1
-    while outside < _FURTHEST and hits(start + way * outside):
+    while outside < furthest and hits(start + way * outside):
         inside, outside = outside, outside * 2
     while outside - inside > 1:
         middle = (inside + outside) // 2
@@ -167,7 +168,7 @@ def _subjects(scene: Scene) -> list[str]:
 
 
 def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
-    """The value, found by halving; None where the trace lacks it, or where calls differ in it."""
+    """The value; None where the trace lacks it, or where calls differ in it."""
     unit, parts = _FINEST[dimension]
     guess = scene.prediction(f"{name} >= 0{unit}")
 
@@ -179,12 +180,7 @@ def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
     shown = scene.marked(guess)
     if shown.verdict != "hit":
         return None
-    least, beyond = 0, 1
-    while holds(">=", beyond) and beyond < _LARGEST:
-        least, beyond = beyond, beyond * 2
-    while beyond - least > 1:
-        middle = (least + beyond) // 2
-        least, beyond = (middle, beyond) if holds(">=", middle) else (least, middle)
+    least = _end(partial(holds, ">="), 0, 1, _LARGEST)
     if dimension == "count" and not holds("<=", least):
         return None
     return KnownMeasure(least / parts, UNITS[dimension], shown.measured)

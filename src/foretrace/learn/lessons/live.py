@@ -67,8 +67,7 @@ class LiveRecordings:
                 self._found[name] = self._recorded(name)
             except ForetraceError as problem:
                 self._found[name] = MissingError(str(problem))
-        found = self._found[name]
-        if isinstance(found, MissingError):
+        if isinstance(found := self._found[name], MissingError):
             raise found
         return found
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import PurePath
 
 from foretrace.analyze.guess import Guess, parse
 from foretrace.analyze.guess.evidence import Evidence
@@ -79,11 +78,6 @@ class Scene:
         return Scope("region", names.pop()) if own else Scope()
 
     @property
-    def name(self) -> str:
-        """The short name of the recording, or of the file."""
-        return PurePath(self.trace.path).name.removesuffix(".gz").removesuffix(".json")
-
-    @property
     def region(self) -> str:
         """The region whose calls it is about; empty for steps and for a whole trace."""
         return self.scope.name if self.scope.kind == "region" else ""
@@ -92,11 +86,6 @@ class Scene:
     def on_cpu(self) -> bool:
         """Whether the CPU computed: the trace has ops, and nothing that hints at a GPU."""
         return self.evidence.runs_on_cpu
-
-    @property
-    def device(self) -> str:
-        """The GPU, or the CPU where it computed."""
-        return self.trace.about.device or ("CPU" if self.on_cpu else "GPU not named")
 
     def prediction(self, text: str) -> Guess:
         """The prediction, about one call where it names no other place."""

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 from msgspec import Struct, field
@@ -196,11 +196,13 @@ class Sitting:
             name = step.program.recording
             return AskedStep(at + 1, count, name, "", "", "", [], "", skipped=reason)
         scene, ask = self.scene(step), step.ask
+        name = PurePath(scene.trace.path).name.removesuffix(".gz").removesuffix(".json")
+        unnamed = "CPU" if scene.on_cpu else "GPU not named"
         return AskedStep(
             number=at + 1,
             of=count,
-            recording=scene.name,
-            device=scene.device,
+            recording=name,
+            device=scene.trace.about.device or unnamed,
             code=self._code(at),
             text=filled(ask.text, scene),
             choices=[choice.text for choice in ask.choices] if isinstance(ask, PickOne) else [],

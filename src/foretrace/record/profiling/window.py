@@ -298,12 +298,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             return
         if self.trace is None:
             raise UsageError(self._nothing_recorded())
-        for note in (
-            *filter(None, [self.record.note]),
-            *self.compiler.notes,
-            *self.graphs.notes,
-            *self.allocator.notes,
-        ):
+        notes = [*self.compiler.notes, *self.graphs.notes, *self.allocator.notes]
+        for note in filter(None, [self.record.note, *notes]):
             warnings.warn(note, stacklevel=2)
 
     @property

@@ -245,19 +245,14 @@ class StartedJob:
     def fetched(self, out: Path, limits: Limits) -> RemoteDocument:
         """Bring back what the job recorded; if it failed, the end of its log says why."""
         arrivals, completed = self._fetch(out, limits), self.stage == "COMPLETED"
-        traces, message = arrivals.traces, self.info.status.message
-        failed = not (completed and traces)
+        brought, message = arrivals.told(), self.info.status.message
+        failed = not (completed and brought["traces"])
         ended = f"the job ended as {self.stage}{': ' if message else ''}{message or ''}"
-        reasons = [] if completed else [ended]
-        reasons += [] if traces else ["the job wrote no trace"]
         log = self._log() if failed else []
-        return self.document(
-            failed=failed,
-            log=log,
-            brought=[str(path) for path in arrivals.brought.values()],
-            traces=traces,
-            notes=[*arrivals.notes, *reasons, *(f"its log: {line}" for line in log)],
-        )
+        brought["notes"] += [] if completed else [ended]
+        brought["notes"] += [] if brought["traces"] else ["the job wrote no trace"]
+        brought["notes"] += [f"its log: {line}" for line in log]
+        return self.document(failed=failed, log=log, **brought)
 
     def _place(self) -> tuple[str, str]:
         """The bucket and the folder of the run, as the job's own volume names them."""

@@ -43,7 +43,7 @@ _WORK, VENV = "/tmp/foretrace", ".venv"
 _UV = "command -v uv >/dev/null || python -m pip install --quiet uv || exit 1"
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TO_COPY_S = 60  # of a job's time: a job that is ended from outside brings nothing back
-_OPENS, _CLOSES = "# /// script", "# ///"
+_OPENS = "# /// script"
 _PACKAGE = Path(__file__).parents[2]
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same sources give the same bytes
 
@@ -199,21 +199,15 @@ def _included(path: Path, home: Path) -> list[Path]:
 
 def inline_metadata(script: Path) -> dict[str, Any]:
     """The script's inline metadata (PEP 723): `dependencies`, `requires-python`; often empty."""
-    block = _block(script.read_text(encoding="utf-8", errors="replace").splitlines())
+    lines = script.read_text(encoding="utf-8", errors="replace").splitlines()
+    after = lines[lines.index(_OPENS) + 1 :] if _OPENS in lines else []
+    block = list(takewhile(lambda line: line == "#" or line.startswith("# "), after))
+    while block and block[-1] != "# ///":  # the last line that can close it does
+        block.pop()
     try:
-        return tomllib.loads("\n".join(line[2:] for line in block))
+        return tomllib.loads("\n".join(line[2:] for line in block[:-1]))
     except tomllib.TOMLDecodeError as problem:
         raise UsageError(f"{script}: its inline metadata (PEP 723): {problem}") from None
-
-
-def _block(lines: list[str]) -> list[str]:
-    """The comments from the line that opens the block to the last one that can close it."""
-    if _OPENS not in lines:
-        return []
-    after = lines[lines.index(_OPENS) + 1 :]
-    comments = list(takewhile(lambda line: line == "#" or line.startswith("# "), after))
-    ends = [number for number, line in enumerate(comments) if line == _CLOSES]
-    return comments[: ends[-1]] if ends else []
 
 
 def own_requirement() -> str | Path:
@@ -290,14 +284,12 @@ class Arrivals:
             raise TraceError("E_CHANGED", name, "arrived damaged", hint="fetch it again")
         self.brought[name] = target
 
-    @property
-    def traces(self) -> list[str]:
-        """Those of the files that are traces by their content."""
-        if not self.brought:
-            return []
-        found = searched(str(self.folder), self.limits)
-        here = {str(path) for path in self.brought.values()}
-        return [path for path in (found.traces if found else ()) if path in here]
+    def told(self) -> dict[str, Any]:
+        """As documents list it: what was brought, which of it are traces by content, notes."""
+        here = dict.fromkeys(str(path) for path in self.brought.values())
+        found = searched(str(self.folder), self.limits) if here else None
+        traces = [path for path in (found.traces if found else ()) if path in here]
+        return {"brought": [*here], "traces": traces, "notes": [*self.notes]}
 
     def _place(self, name: str) -> Path | None:
         """Where a file goes; None, with a note, where its name allows no place."""

@@ -72,20 +72,11 @@ class SshHost:
         self, run: str, out: Path, limits: Limits, plan: RemotePlan | None = None, code: int = 0
     ) -> RemoteDocument:
         """Bring the traces of a run back; `code` is the exit code of its script."""
-        arrivals = self._fetch(run, out, limits)
+        brought = self._fetch(run, out, limits).told()
         sent = (plan.sent, [_record(plan)]) if plan else ([], [])
-        notes = [*arrivals.notes, *([f"the script ended with exit code {code}"] if code else [])]
-        return RemoteDocument(
-            1,
-            self.host,
-            run,
-            self._to(run),
-            *sent,
-            failed=bool(code) or not arrivals.traces,
-            brought=[str(path) for path in arrivals.brought.values()],
-            traces=arrivals.traces,
-            notes=notes,
-        )
+        brought["notes"] += [f"the script ended with exit code {code}"] if code else []
+        failed = bool(code) or not brought["traces"]
+        return RemoteDocument(1, self.host, run, self._to(run), *sent, failed=failed, **brought)
 
     def _fetch(self, run: str, out: Path, limits: Limits) -> Arrivals:
         if not RUN_NAME.fullmatch(run):

@@ -33,23 +33,17 @@ NOT_HERE = dict.fromkeys(
 
 def figures() -> Iterator[Figure]:
     """All figures; those of a group follow each other."""
-    for size in working_sets():
+    size = SMALLEST
+    while size <= LARGEST:  # from a second cache to memory
         for way in WAYS:
             yield Figure("bandwidth", f"{way} {size}", partial(bandwidth, way, size, 1))
+        size *= 2
     for way in WAYS:
         yield Figure("all_cores", way, partial(bandwidth, way, ALL_CORES, cores()))
     for name in ("fp32", "bf16"):
         yield Figure("matmuls", name, partial(matmul, name))
     for name in host.OPS:
         yield Figure("host", name, partial(host.op, name, "cpu"))
-
-
-def working_sets() -> Iterator[int]:
-    """Powers of two, from a second cache to memory."""
-    size = SMALLEST
-    while size <= LARGEST:
-        yield size
-        size *= 2
 
 
 def bandwidth(way: str, size: int, threads: int) -> dict[str, Any]:

@@ -155,9 +155,11 @@ def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> dict[str, Any
 
 def _bandwidth(way: str, size: int, shape: WalkShape) -> dict[str, Any]:
     ready = launch(way, size, shape)
-    taken = timing(ready.run)
-    rate = ready.moved / taken.median_us / 1e3
-    return {"gbps": rate, "bytes": ready.moved, **taken.fields()}
+    return _rate(ready.moved, timing(ready.run))
+
+
+def _rate(moved: int, taken: Timing) -> dict[str, Any]:
+    return {"gbps": moved / taken.median_us / 1e3, "bytes": moved, **taken.fields()}
 
 
 def chain(size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -195,20 +197,14 @@ def _shared_kernel(name: str) -> Callable[..., None]:
     return found  # type: ignore[no-any-return]
 
 
-def _shared_launch(way: str) -> tuple[Callable[[], None], int]:
-    """One launch that reads, writes or copies on every multiprocessor, and the bytes it moves."""
+def shared_bandwidth(way: str) -> dict[str, Any]:
+    """All multiprocessors together, in 10^9 bytes per second."""
     run = _shared_kernel(f"{way}_shared")
     grid = 2 * multiprocessors()
     out = torch.empty(grid * THREADS, dtype=torch.int32, device="cuda")
     accesses = grid * THREADS * ROUNDS * UNROLLED * (2 if way == "copy" else 1)
-    return lambda: run((grid, 1, 1), (THREADS, 1, 1), [out, ROUNDS]), accesses * WIDTH
-
-
-def shared_bandwidth(way: str) -> dict[str, Any]:
-    """All multiprocessors together, in 10^9 bytes per second."""
-    work, moved = _shared_launch(way)
-    taken = timing(work)
-    return {"gbps": moved / taken.median_us / 1e3, "bytes": moved, **taken.fields()}
+    taken = timing(lambda: run((grid, 1, 1), (THREADS, 1, 1), [out, ROUNDS]))
+    return _rate(accesses * WIDTH, taken)
 
 
 def shared_latency() -> dict[str, Any]:
@@ -342,9 +338,7 @@ def gelu_launch(rows: int, behind: str) -> GeluLaunch:
 def gelu_time(rows: int, behind: str) -> dict[str, Any]:
     """The rate of that kernel by what ran before it: above that of HBM where its input is in L2."""
     ready = gelu_launch(rows, behind)
-    taken = timing(ready.run, 15, before=ready.before)
-    rate = ready.moved / taken.median_us / 1e3
-    return {"gbps": rate, "bytes": ready.moved, **taken.fields()}
+    return _rate(ready.moved, timing(ready.run, 15, before=ready.before))
 
 
 def figures() -> Iterator[Figure]:
