@@ -72,8 +72,18 @@ def command(
         beside = lanes(job, wanted_ranks) if chosen or html or perfetto else None
     if beside is not None:
         _write(found, beside, html, perfetto)
-    drawn = beside if chosen else None
-    use.answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
+    timeline_of = beside if chosen else None
+
+    def page() -> list[Section]:
+        from foretrace.show.render import job_page
+
+        sections = use.parts_page(job_page, found, wanted, top, job_page.PARTS)
+        if timeline_of is not None:
+            step = found.path.step if found.path else None
+            sections = [*sections, job_page.job_timeline(timeline_of, step, use.width())]
+        return sections
+
+    use.answer_in_sections(form, found, page)
     odd = found.left_out or any(each.severity != "info" for each in (*found.notes, *found.same))
     return 1 if reading.strict and odd else 0
 
@@ -92,15 +102,3 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
     if perfetto is not None:
         write_ranks(beside, Path(perfetto))
         use.say(f"wrote {perfetto}: open it at ui.perfetto.dev")
-
-
-def _page(
-    found: JobDocument, wanted: dict[str, bool], top: int, beside: JobLanes | None
-) -> list[Section]:
-    from foretrace.show.render import job_page
-
-    page = use.parts_page(job_page, found, wanted, top, job_page.PARTS)
-    if beside is None:
-        return page
-    step = found.path.step if found.path else None
-    return [*page, job_page.job_timeline(beside, step, use.width())]

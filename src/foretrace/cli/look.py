@@ -95,10 +95,10 @@ def command(
     else:
         found, odd = _look(trace, inside, reading, captures, steering)
         document, page = found.look, partial(_page, found, wanted, explain, top)
-        if region is not None:
+        if region is not None and beside:
+            page = partial(_beside, [trace, *beside], region, reading)
+        elif region is not None:
             page = partial(_region, trace, region, captures, top, reading)
-            if beside:
-                page = partial(_beside, [trace, *beside], region, reading)
     use.answer_in_sections(form, document, page)
     if reading.strict and odd:
         use.say(f"--strict: {odd}")

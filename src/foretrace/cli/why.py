@@ -56,6 +56,14 @@ def command(
     foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
+
+    def page() -> list[Section]:
+        from foretrace.show.render import why_page
+
+        if kernel is not None:
+            return why_page.kernel_pages(why, why.kernels, top)
+        return use.parts_page(why_page, why, wanted, top, why_page.PARTS)
+
     why = _explained(path, reading, against)
     if kernel is not None:
         from foretrace.analyze.why.explained import kernels_named
@@ -66,7 +74,7 @@ def command(
         from foretrace.show.html.report import why_html
 
         write_page(html, why_html(why), [path])
-    use.answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))
+    use.answer_in_sections(form, why, page)
     return 1 if reading.strict and why.ledger.lost_data else 0
 
 
@@ -84,11 +92,3 @@ def _explained(path: str, reading: use.Reading, against: str | None) -> Why:
         use.warn_of_loss(trace)
     other = why.load(against, reading.limits) if against else None
     return why.explain(assemble(logs), trace, other)
-
-
-def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Section]:
-    from foretrace.show.render import why_page
-
-    if one:
-        return why_page.kernel_pages(why, why.kernels, top)
-    return use.parts_page(why_page, why, wanted, top, why_page.PARTS)

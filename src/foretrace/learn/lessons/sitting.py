@@ -46,7 +46,9 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
     errors = [each.why for each in verdicts if each.verdict == "error"]
     if errors:
         raise UsageError(errors[0])
-    verdict, free = _together(verdicts), isinstance(step.ask, Predict)
+    words = {each.verdict for each in verdicts}  # all must hit; one miss is a miss
+    verdict = next((each for each in ("miss", "unknown") if each in words), "hit")
+    free = isinstance(step.ask, Predict)
     right = "" if free else right_answer(step, scene)
     return MarkedAnswer(
         answer=said,
@@ -115,12 +117,6 @@ def _choice(ask: PickOne, digit: str) -> PickChoice:
     if digit not in choices:
         raise UsageError(f"{digit!r} is not an answer: enter {', '.join(choices)}")
     return choices[digit]
-
-
-def _together(verdicts: Iterable[Verdict]) -> str:
-    """All must hit; one miss is a miss."""
-    words = {each.verdict for each in verdicts}
-    return "miss" if "miss" in words else "unknown" if "unknown" in words else "hit"
 
 
 def right_answer(step: LessonStep, scene: Scene) -> str:
