@@ -33,7 +33,7 @@ from foretrace.base import files
 from foretrace.base.errors import UsageError
 from foretrace.base.notices import in_ci
 from foretrace.base.units import plural
-from foretrace.record.profiling.compiler_settings import KERNEL_NAMES, applied
+from foretrace.record.profiling.patches import KERNEL_NAMES, applied
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -21,8 +21,7 @@ from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
 from foretrace.base.patterns import regex
-from foretrace.learn.lessons.lanes import lanes
-from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
+from foretrace.learn.lessons.scene import Opens, Scene, filled, lanes, opened
 from foretrace.model.reach import average
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep

@@ -32,7 +32,6 @@ from torch._logging import _internal, structured
 
 from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
-from foretrace.record.profiling.compiler_settings import applied, for_records
 from foretrace.record.profiling.export import (
     BUNDLE,
     GZIP_LEVEL,
@@ -41,7 +40,7 @@ from foretrace.record.profiling.export import (
     is_bundle,
     replacing_folder,
 )
-from foretrace.record.profiling.patches import replaced
+from foretrace.record.profiling.patches import applied, for_records, replaced
 
 # Fields of a metric: in microseconds where torch has them, else in seconds.
 STARTED = ("start_time_us", "start_time")
