@@ -76,23 +76,14 @@ def command(
     from foretrace.analyze.compare import compare, document
     from foretrace.cli._settings import settings
     from foretrace.schema.documents.tries import read_tried
-    from foretrace.show.render.comparison import (
-        comparison_markdown,
-        comparison_text,
-        try_comparison,
-    )
+    from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
     project = settings(isolated=isolated)
     gates = partial(_gates, conditions, project)
-    results: list[Any] = [read_tried(path) for path in (a, b)]
-    if any(results):
+    if any(results := [read_tried(path) for path in (a, b)]):
         if not all(results) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        from foretrace.analyze.compare.tries import compare_tries
-
-        tried, checks = compare_tries(*results), gates("tries")
-        use.answer_in_sections(form, tried, lambda: try_comparison(tried))
-        return 1 if _fails([gate.check(tried) for gate in checks], form) else 0
+        return _tries(results, form, gates("tries"))
     several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
@@ -139,6 +130,15 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     if said and form == "markdown":
         click.echo("\n" + marked([Section("", labelled=said)]))
     return any(outcome.met for outcome in outcomes)
+
+
+def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
+    from foretrace.analyze.compare.tries import compare_tries
+    from foretrace.show.render.comparison import try_comparison
+
+    found = compare_tries(*results)
+    use.answer_in_sections(form, found, lambda: try_comparison(found))
+    return 1 if _fails([gate.check(found) for gate in gates], form) else 0
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:

@@ -87,12 +87,7 @@ def command(
             say=_progress,
         )
     bundle = next(iter(done.bundles.values()), None)
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    if bundle is not None:
-        click.echo(bundle.text, err=True)
-    if done.memory is not None:
-        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
+    _say_notes(done, bundle)
     if as_json:
         click.echo(json.dumps(_document(script, done, bundle), indent=1))
     elif no_look:
@@ -102,6 +97,15 @@ def command(
     if done.traces:
         _say_next(done.traces[0], done.oom)
     return done.exit_code
+
+
+def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    if bundle is not None:
+        click.echo(bundle.text, err=True)
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
 
 
 def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def points() -> list[GemmPoint]:
 
 
 def drawn(seed: int, plain: int, mixed: int, known: Iterable[GemmPoint]) -> list[GemmPoint]:
-    """Random matmuls that are none of the known ones."""
+    """Random matmuls, without the known ones."""
     chance, known = random.Random(seed), set(known)
     every = dict.fromkeys([*_drawn(chance, plain), *_mixed(chance, mixed)])
     return [point for point in every if fits(point) and point not in known]
