@@ -91,13 +91,13 @@ def test_a_measured_matmul_is_not_predicted() -> None:
     assert made.measured
     assert made.short == "nvjet 192x128x64 tn bf16"
     assert made.us == made.low_us == made.high_us == pytest.approx(50.784)
-    assert made.neighbours[0].octaves == 0
+    assert made.nearest[0].octaves == 0
 
 
 def test_a_prediction_rests_on_its_neighbours() -> None:
     made = NEAREST.predict(GemmPoint(8200, 768, 3072))
     assert not made.measured
-    assert not made.far
+    assert not made.inconclusive
     assert made.family == "nvjet"
     assert made.kernel in MAP.frame["kernel"]
     assert 0 < made.agreement <= 1
@@ -107,8 +107,8 @@ def test_a_prediction_rests_on_its_neighbours() -> None:
 def test_a_far_matmul_is_inconclusive() -> None:
     """The map holds no fp8 matmul whose rows begin elsewhere than at multiples of 16 bytes."""
     made = NEAREST.predict(GemmPoint(1 << 20, 1 << 20, 64))
-    assert made.far
-    assert made.neighbours[0].octaves > FAR
+    assert made.inconclusive
+    assert made.nearest[0].octaves > FAR
 
 
 def test_the_distance_prices_what_changes_the_kernel() -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text, flops_text, percent_text, plural, time_text
-from foretrace.names.gemms.distance import Nearest, kind_of
+from foretrace.names.gemms.distance import Nearest
 from foretrace.names.gemms.table import GemmMap, entry, point_of, tile_text
 from foretrace.names.gemms.tiling import tiled, used
 from foretrace.schema.documents import gemms
@@ -371,26 +371,7 @@ def near_to(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
 
 def predicted(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
     """The kernel and the time of a shape, by the nearest matmuls of the map."""
-    made = Nearest(found).predict(point)
-    nearest = [
-        gemms.NearMatmul(gemms.MatmulSize(*near.point), *near[1:]) for near in made.neighbours
-    ]
-    answer = gemms.PredictAnswer(
-        matmul=gemms.MatmulSize(*point),
-        measured=made.measured,
-        inconclusive=made.far,
-        family=made.family,
-        kernel=made.kernel,
-        short=made.short,
-        kind=kind_of(point),
-        agreement=made.agreement,
-        us=made.us,
-        low_us=made.low_us,
-        high_us=made.high_us,
-        tflops=point.flops / made.us / 1e6,
-        roof_percent=100 * found.facts.roof_us(point) / made.us,
-        nearest=nearest,
-    )
+    answer = Nearest(found).predict(point)
     return _document(found, accuracy=found.facts.held_out, predict=answer)
 
 

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from foretrace.names.gemms.table import GemmMap, point_of
 from foretrace.names.gemms.tiling import modelled_us
-from foretrace.schema.documents.gemms import KindAccuracy, MapAccuracy
+from foretrace.schema.documents.gemms import (
+    KindAccuracy,
+    MapAccuracy,
+    MatmulSize,
+    NearMatmul,
+    PredictAnswer,
+)
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,37 +37,6 @@ TAIL = 0.03  # of the weight, on each side of the interval: it then holds nine t
 FAR = 3.0  # octaves: the price of other alignment; of such matmuls a third was missed by 15%
 WITHIN = 0.15  # of the measured time: what counts as right
 ALIGNED, NOT_ALIGNED = "16-bit and fp8, aligned", "16-bit, not aligned"
-
-
-class Neighbour(NamedTuple):
-    """A measured matmul near the one in question; `octaves` away."""
-
-    point: GemmPoint
-    short: str
-    cold_us: float
-    octaves: float
-
-
-class Prediction(NamedTuple):
-    """A kernel, a time and its interval. `agreement` is the weight of neighbours on this kernel.
-
-    `measured` where the map holds the matmul itself: then nothing is predicted.
-    """
-
-    family: str
-    kernel: str
-    short: str
-    us: float
-    low_us: float
-    high_us: float
-    agreement: float
-    measured: bool
-    neighbours: tuple[Neighbour, ...]
-
-    @property
-    def far(self) -> bool:
-        """Whether the nearest matmul is too far away to say anything."""
-        return not self.measured and self.neighbours[0].octaves > FAR
 
 
 class Nearest:
@@ -81,24 +56,35 @@ class Nearest:
         rows = np.argsort(away, kind="stable")[:count]
         return rows, away[rows]
 
-    def predict(self, point: GemmPoint) -> Prediction:
+    def predict(self, point: GemmPoint) -> PredictAnswer:
         """The kernel and the time of a matmul; what was measured where the map holds it."""
         rows, away = self.nearest(point, RATED)
         weights: Array = 1 / (CLOSE + away) ** 2
         around = self.map.frame[rows[:SHOWN]].to_dicts()
-        neighbours = tuple(
-            Neighbour(point_of(row), row["short"], row["cold_us"], float(octaves))
-            for row, octaves in zip(around, away[:SHOWN], strict=False)
-        )
         held = self.map.rows.get(point)
         if held is not None:
-            own = self.map.frame.row(held, named=True)
-            named, us, agreement = own, (own["cold_us"],) * 3, 1.0
+            named, agreement = self.map.frame.row(held, named=True), 1.0
+            us = low = high = named["cold_us"]
         else:
             named, agreement = _voted(around, weights[:SHOWN])
-            us = self._times(point, rows, weights)
-        family, kernel, short = named["family"], named["kernel"], named["short"]
-        return Prediction(family, kernel, short, *us, agreement, held is not None, neighbours)
+            us, low, high = self._times(point, rows, weights)
+        return PredictAnswer(
+            matmul=MatmulSize(*point),
+            measured=held is not None,
+            inconclusive=held is None and bool(away[0] > FAR),
+            **{name: named[name] for name in ("family", "kernel", "short")},
+            kind=kind_of(point),
+            agreement=agreement,
+            us=us,
+            low_us=low,
+            high_us=high,
+            tflops=point.flops / us / 1e6,
+            roof_percent=100 * self.map.facts.roof_us(point) / us,
+            nearest=[
+                NearMatmul(MatmulSize(*point_of(row)), row["short"], row["cold_us"], float(octaves))
+                for row, octaves in zip(around, away[:SHOWN], strict=False)
+            ],
+        )
 
     def _times(self, point: GemmPoint, rows: Array, weights: Array) -> tuple[float, float, float]:
         """Microseconds, and the ends of the interval: quantiles of the neighbours' ratios."""

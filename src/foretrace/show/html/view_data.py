@@ -292,7 +292,7 @@ def _matmul_row(nearest: Nearest, point: GemmPoint, case: Case) -> list[str]:
     held = found.rows.get(point)
     if held is None:
         made = nearest.predict(point)
-        if made.far:
+        if made.inconclusive:
             return [*here, "inconclusive", "inconclusive"]
         return [*here, f"guess: {made.short}", f"guess: {time_text(made.us * 1e3)}"]
     row = found.frame.row(held, named=True)
