@@ -28,7 +28,12 @@ def read(
     """
     bounds = limits or Limits()
     with budget.ceiling(path, bounds):
-        document, ledger = _document(path, bounds, meanwhile)
+        from foretrace.read.kineto.parallel import ReadAlone
+
+        try:
+            document, ledger = _read(path, bounds, meanwhile)
+        except ReadAlone:
+            document, ledger = _read(path, bounds)
         budget.check()
         notices.report("building the tables")
         # brings NumPy and Polars, which must not be loaded before workers are forked
@@ -37,17 +42,6 @@ def read(
         tables = assemble(document, ledger)
         budget.check()
     return tables
-
-
-def _document(
-    path: str, limits: Limits, meanwhile: Callable[[], object]
-) -> tuple[Document, LedgerBuilder]:
-    from foretrace.read.kineto.parallel import ReadAlone
-
-    try:
-        return _read(path, limits, meanwhile)
-    except ReadAlone:
-        return _read(path, limits)
 
 
 def _read(

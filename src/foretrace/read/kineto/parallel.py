@@ -51,59 +51,21 @@ def _arrays(columns: Columns) -> list[array[Any]]:
     return main + [values for side in columns.sides.values() for values in side.values()]
 
 
-def send_pools(pipe: IO[bytes], pools: Pools) -> None:
-    """Write what the numbers in all parts of this worker stand for."""
+def _send(pipe: IO[bytes], pools: Pools, parts: list[DecodedPiece]) -> None:
+    """Write what the numbers in the parts of a worker stand for, then the parts."""
     send_message(pipe, [list(pool) for pool in (pools.sites, pools.names, pools.texts)])
-
-
-def send(pipe: IO[bytes], part: DecodedPiece) -> None:
-    """Write one part."""
-    columns = part.columns
-    arrays = _arrays(columns)
-    sizes = [len(values) * values.itemsize for values in arrays]
-    counted = (columns.unfinished, columns.coerced)
-    send_message(pipe, (part.number, part.whole, sizes, counted, part.ledger))
-    for values in arrays:
-        pipe.write(values)
+    for part in parts:
+        columns = part.columns
+        counted = (columns.unfinished, columns.coerced)
+        data = [memoryview(each).cast("B") if each else b"" for each in _arrays(columns)]
+        send_message(pipe, (part.number, part.whole, counted, part.ledger, data))
 
 
 def send_message(pipe: IO[bytes], head: Any) -> None:
     """Write one message of any kind."""
     data = msgspec.msgpack.encode(head)
-    pipe.write(len(data).to_bytes(8, "little") + data)
-
-
-_Written = tuple[list[tuple[Any, ...]], list[Any], list[Any]]
-_Head = tuple[int, bool, list[int], tuple[int, int], LedgerBuilder]
-
-
-def receive_pools(pipe: IO[bytes]) -> Pools | None:
-    """What `send_pools` wrote, or None where the pipe ends."""
-    written: list[list[Any]] | None = receive_message(pipe, _Written)
-    if written is None:
-        return None
-    pools = Pools()
-    for pool, values in zip((pools.sites, pools.names, pools.texts), written, strict=True):
-        pool.update((value, number) for number, value in enumerate(values))
-    return pools
-
-
-def receive(pipe: IO[bytes], pools: Pools) -> DecodedPiece | None:
-    """What `send` wrote, or None at the end of the pipe, also when it comes inside a part."""
-    head: _Head | None = receive_message(pipe, _Head)
-    if head is None:
-        return None
-    number, whole, sizes, counted, ledger = head
-    columns = Columns(pools)
-    columns.unfinished, columns.coerced = counted
-    for values, length in zip(_arrays(columns), sizes, strict=True):
-        if not length:
-            continue
-        data = pipe.read(length)
-        if len(data) != length:
-            return None
-        values.frombytes(data)
-    return DecodedPiece(number, columns, ledger, whole)
+    pipe.write(len(data).to_bytes(8, "little"))
+    pipe.write(data)
 
 
 def receive_message(pipe: IO[bytes], kind: Any) -> Any:
@@ -213,10 +175,25 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
         os.close(pieces.added)
 
 
+_Written = tuple[list[tuple[Any, ...]], list[Any], list[Any]]
+_Part = tuple[int, bool, tuple[int, int], LedgerBuilder, list[memoryview]]
+
+
 def _answers(pipe: IO[bytes]) -> Iterator[DecodedPiece]:
-    pools = receive_pools(pipe)
-    while pools and (part := receive(pipe, pools)):
-        yield part
+    """What `_send` wrote, up to the end of the pipe, also where it comes inside a part."""
+    written = receive_message(pipe, _Written)
+    if written is None:
+        return
+    pools = Pools()
+    for pool, values in zip((pools.sites, pools.names, pools.texts), written, strict=True):
+        pool.update((value, number) for number, value in enumerate(values))
+    while part := receive_message(pipe, _Part):
+        number, whole, counted, ledger, data = part
+        columns = Columns(pools)
+        columns.unfinished, columns.coerced = counted
+        for each, content in zip(_arrays(columns), data, strict=True):
+            each.frombytes(content)
+        yield DecodedPiece(number, columns, ledger, whole)
 
 
 def _joined(
@@ -282,9 +259,7 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
         parts.append(DecodedPiece(number, reader.columns, ledger, whole))
         budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
-        send_pools(pipe, pools)
-        for part in parts:
-            send(pipe, part)
+        _send(pipe, pools, parts)
 
 
 def _end(children: list[tuple[int, IO[bytes]]]) -> None:
