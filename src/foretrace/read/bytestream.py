@@ -135,10 +135,6 @@ UNPACKED = 12  # 48 recorded and public traces unpack to 4 to 29 times their siz
 Watch = Callable[[int, int], None]  # bytes read, of how many
 
 
-def unwatched(done: int, size: int) -> None:
-    """Nobody waits for this read."""
-
-
 class ByteStream(Struct):
     """Blocks of plain bytes, the first at byte `start` of the document.
 
@@ -152,7 +148,7 @@ class ByteStream(Struct):
 
 
 def open_stream(
-    path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = unwatched
+    path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = lambda *_: None
 ) -> ByteStream:
     """Open `path` (`-` is stdin, `a.zip::member` one member, `s3://…` a file in a bucket) and peel
     its containers off.
@@ -258,15 +254,9 @@ def _peel(
         ledger.note("bom")
         yield from _from_utf16(chain((first,), raw), ledger)
     else:
-        yield first[_skip_bom(first, ledger) :]
+        ledger.note("bom", first.startswith(codecs.BOM_UTF8))
+        yield first.removeprefix(codecs.BOM_UTF8)
         yield from raw
-
-
-def _skip_bom(first: bytes, ledger: LedgerBuilder) -> int:
-    if first.startswith(codecs.BOM_UTF8):
-        ledger.note("bom")
-        return len(codecs.BOM_UTF8)
-    return 0
 
 
 def _from_utf16(raw: Iterator[bytes], ledger: LedgerBuilder) -> Iterator[bytes]:

@@ -17,13 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from foretrace.base.patterns import regex
-from foretrace.read.compiler.bundle import names_in
+from foretrace.read.compiler.bundle import TRACE, names_in
 
 SUFFIX = ".captures"
 DETAILS = "execution_details.json"
 FOLDERS = ("captures", "capture_traces", "graph_capture_profile")
 MOST = 64  # files that are read: an engine captures some 30 to 60 batch sizes per rank
-_TRACE = regex(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
 _NAMED = regex(r"(?:graph_capture_rank_\d|bs_\d+_rank_?\d|capture[._-]).*|capture")
 _SIZE = regex(r"(?:^|[._-])(?:bs|batch)[=_-]?(\d{1,7})(?=[._-]|$)")
 _RANK = regex(r"rank[_-]?(\d{1,6})", re.I)
@@ -52,7 +51,7 @@ def beside(trace_path: str) -> list[CaptureFile]:
     """The captures that belong to a trace, where they lie beside it."""
     folder, name = os.path.split(trace_path)
     folder = folder or os.curdir
-    own = _TRACE.sub("", name) + SUFFIX
+    own = TRACE.sub("", name) + SUFFIX
     for inside in (own, *FOLDERS):
         if found := files(os.path.join(folder, inside), trace_path):
             return found
@@ -60,7 +59,7 @@ def beside(trace_path: str) -> list[CaptureFile]:
     return [
         file
         for file in files(folder, trace_path)
-        if _NAMED.fullmatch(_TRACE.sub("", os.path.basename(file.path)))
+        if _NAMED.fullmatch(TRACE.sub("", os.path.basename(file.path)))
         or os.path.basename(file.path) in details
     ]
 
@@ -70,7 +69,7 @@ def files(folder: str, trace_path: str = "") -> list[CaptureFile]:
     if os.path.isfile(folder):
         return [_described(folder, {})]
     details = _details(folder)
-    names = [name for name in names_in(folder) if _TRACE.search(name) and name != DETAILS]
+    names = [name for name in names_in(folder) if TRACE.search(name) and name != DETAILS]
     paths = [os.path.join(folder, name) for name in names]
     return [_described(path, details) for path in paths if not _same(path, trace_path)]
 
@@ -107,7 +106,7 @@ def _stamp(path: str) -> tuple[int, int]:
 
 def _described(path: str, details: dict[str, int | None]) -> CaptureFile:
     name = os.path.basename(path)
-    size, rank = _SIZE.search(_TRACE.sub("", name)), _RANK.search(name)
+    size, rank = _SIZE.search(TRACE.sub("", name)), _RANK.search(name)
     stated = int(size[1]) if size else None
     return CaptureFile(path, details.get(name) or stated, int(rank[1]) if rank else None)
 

@@ -45,29 +45,24 @@ _GROUPS = {mark: re.compile(rf"[+-]?\d{{1,3}}(?:\{mark}\d{{3}})+") for mark in "
 _MISSING = frozenset({"", "n/a", "nan", "-nan", "inf", "-inf", "none", "no data"})
 
 
-class Digits(Struct, frozen=True):
-    """How a file writes numbers: which mark starts the decimals."""
-
-    decimal: str = "."
-
-    def number(self, text: str) -> float | None:
-        """The number; None for a missing value or text."""
-        text = text.strip()
-        if text.lower() in _MISSING or not _SHAPE.fullmatch(text):
-            return None
-        for mark in (*_SPACES, "." if self.decimal == "," else ","):
-            text = text.replace(mark, "")
-        try:
-            value = float(text.replace(self.decimal, "."))
-        except ValueError:  # two decimal marks
-            return None
-        return value if isfinite(value) else None
+def number(text: str, decimal: str = ".") -> float | None:
+    """The number, written with this decimal mark; None for a missing value or text."""
+    text = text.strip()
+    if text.lower() in _MISSING or not _SHAPE.fullmatch(text):
+        return None
+    for mark in (*_SPACES, "." if decimal == "," else ","):
+        text = text.replace(mark, "")
+    try:
+        value = float(text.replace(decimal, "."))
+    except ValueError:  # two decimal marks
+        return None
+    return value if isfinite(value) else None
 
 
-def digits_of(cells: Iterable[str]) -> Digits | None:
-    """How these numbers are written; None where they contradict each other."""
+def decimal_of(cells: Iterable[str]) -> str | None:
+    """The decimal mark of these numbers; None where they contradict each other."""
     found = {mark for cell in cells if (mark := _decimal(cell.strip()))}
-    return None if len(found) > 1 else Digits(*found)
+    return None if len(found) > 1 else next(iter(found), ".")
 
 
 def _decimal(cell: str) -> str:
@@ -134,14 +129,14 @@ def read_export(text: str, path: str) -> CounterExport:
     parts = list(_parts(text, path, notes))
     if not parts:
         raise TraceError("E_NO_COUNTERS", path, "no CSV of Nsight Compute in it", hint=_HINT)
-    digits = digits_of(
+    decimal = decimal_of(
         row[name]
         for part in parts
         for name in part.head
         if name == _LONG[2] or _IS_METRIC.fullmatch(name)
         for row in part.rows
     )
-    if digits is None:
+    if decimal is None:
         message = "its numbers are written in two ways, with decimal commas and with points"
         raise TraceError("E_NUMBERS", path, message, hint="export it again with LC_ALL=C")
     units: dict[str, None] = {}
@@ -150,7 +145,7 @@ def read_export(text: str, path: str) -> CounterExport:
         launch
         for part in parts
         for launch in _launches(
-            part, path, notes, lambda row: _values(row, digits, units, negative)
+            part, path, notes, lambda row: _values(row, decimal, units, negative)
         )
     ]
     if not launches:
@@ -226,7 +221,7 @@ def _launches(
 
 def _values(
     given: Iterable[tuple[str, str, str]],
-    digits: Digits,
+    decimal: str,
     units: dict[str, None],
     negative: dict[str, None],
 ) -> Iterator[tuple[str, float]]:
@@ -234,7 +229,7 @@ def _values(
     for name, unit, text in given:
         if not is_used(name):
             continue
-        value, scale = digits.number(text), factor(unit)
+        value, scale = number(text, decimal), factor(unit)
         if scale is None:
             units[unit] = None
         elif value is not None and value < 0:  # nothing is counted below zero

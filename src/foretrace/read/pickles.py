@@ -29,28 +29,6 @@ MOST_INTERNED = 100_000
 NEWEST = 5  # the newest protocol
 _NONE = object()
 
-_REFUSED = {
-    "c": "the name of a class or a function",
-    "i": "an object of a class",
-    "o": "an object of a class",
-    "R": "a call",
-    "b": "the state of an object",
-    "P": "data outside the file",
-    "Q": "data outside the file",
-    "\x81": "an object of a class",
-    "\x82": "a registered extension",
-    "\x83": "a registered extension",
-    "\x84": "a registered extension",
-    "\x8f": "a set",
-    "\x90": "a set",
-    "\x91": "a set",
-    "\x92": "an object of a class",
-    "\x93": "the name of a class or a function",
-    "\x97": "data outside the file",
-    "\x98": "data outside the file",
-}
-
-
 _FRAME, _FRAME_SIZE = 0x95, 9
 _FRAMED = (b"\x80\x04", b"\x80\x05")
 
@@ -158,17 +136,14 @@ class PlainPickle:
         """The next bytes."""
         end = self.at + size
         if end > len(self.data):
-            self._reach(size)
+            if size > self.limits.string:
+                raise PickleDamage(f"states a length of {size:,} bytes")
+            if not self.refill(size):
+                raise PickleDamage("ends early")
             end = size
         piece = self.data[self.at : end]
         self.at = end
         return piece
-
-    def _reach(self, size: int) -> None:
-        if size > self.limits.string:
-            raise PickleDamage(f"states a length of {size:,} bytes")
-        if not self.refill(size):
-            raise PickleDamage("ends early")
 
     def line(self) -> bytes:
         """The bytes up to the end of the line, for the opcodes of protocol 0."""
@@ -239,15 +214,12 @@ class PlainPickle:
 
     def _code(self, code: int) -> Callable[[], None]:
         """What executes an opcode: a method, perhaps with the number that the table states."""
-        sign = chr(code)
-        if sign in _REFUSED:
-            return partial(self._refuse, _REFUSED[sign])
-        name, *number = _NAMES.get(sign, ("unknown",))
+        name, *number = _NAMES.get(chr(code), ("unknown",))
         method: Callable[..., None] = getattr(self, f"_op_{name}")
         return partial(method, *map(int, number)) if number else method
 
-    def _refuse(self, what: str) -> NoReturn:
-        text = f"a pickle with {what}: only plain data is read, nothing was executed"
+    def _op_refused(self, what: int) -> NoReturn:
+        text = f"a pickle with {_REFUSED[what]}: only plain data is read, nothing was executed"
         hint = "do not load it with pickle either"
         raise TraceError("E_PICKLE", self.label, text, offset=self.offset - 1, hint=hint)
 
@@ -416,8 +388,17 @@ class PlainPickle:
 
 
 _CONSTANTS = (None, True, False, ())
+_REFUSED = (
+    "the name of a class or a function",
+    "an object of a class",
+    "a call",
+    "the state of an object",
+    "data outside the file",
+    "a registered extension",
+    "a set",
+)
 # an opcode, the method that executes it, and the number that the method gets: a size in bytes, that
-# of the length which comes first, of a tuple, or the place of a constant
+# of the length which comes first, of a tuple, or the place of a constant or of what is refused
 _OPCODES = """
 \x80 proto | \x95 frame | . stop | ( mark | 0 pop | 1 pop_mark | 2 dup
 N constant 0 | \x88 constant 1 | \x89 constant 2 | ) constant 3
@@ -428,6 +409,9 @@ C bytes 1 | B bytes 4 | \x8e bytes 8 | \x96 bytes 8
 t tuple | \x85 tuple_of 1 | \x86 tuple_of 2 | \x87 tuple_of 3
 ] empty_list | l list | a append | e appends | } empty_dict | d dict | s setitem | u setitems
 h get 1 | j get 4 | g get_line | q put 1 | r put 4 | p put_line | \x94 memoize
+c refused 0 | \x93 refused 0 | i refused 1 | o refused 1 | \x81 refused 1 | \x92 refused 1
+R refused 2 | b refused 3 | P refused 4 | Q refused 4 | \x97 refused 4 | \x98 refused 4
+\x82 refused 5 | \x83 refused 5 | \x84 refused 5 | \x8f refused 6 | \x90 refused 6 | \x91 refused 6
 """
 # "\x85" is a line break of its own for `splitlines`, and white space for `strip`
 _NAMES = {

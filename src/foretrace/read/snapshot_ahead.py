@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Iterator
 from mmap import mmap
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -116,34 +115,23 @@ def _child(
     layouts: list[EventLayout],
 ) -> None:
     """What the other process does until the end of the file."""
+    known = len(dropped)
     try:
-        with os.fdopen(sink, "wb", buffering=0) as pipe:
+        with os.fdopen(places, "rb") as freed, os.fdopen(sink, "wb", buffering=0) as pipe:
             try:
-                _send_windows(memory, os.fdopen(places, "rb"), pipe, blocks, dropped, layouts)
+                while asked := receive_message(freed, tuple[int, list[EventLayout]]):
+                    for layout in asked[1]:
+                        add_layout(layouts, layout)
+                    head = _fill(memory, asked[0], blocks, layouts)
+                    if head is None:
+                        return
+                    head.dropped, known = dropped[known:], len(dropped)
+                    send_message(pipe, head)
             except TraceError as it:
                 told = (it.code, it.path, it.message, it.offset, it.hint)
                 send_message(pipe, _Head(0, 0, problem=(*told, isinstance(it, LimitError))))
     finally:
         os._exit(0)
-
-
-def _send_windows(
-    memory: mmap,
-    places: IO[bytes],
-    pipe: IO[bytes],
-    blocks: Iterator[bytes],
-    dropped: list[int],
-    layouts: list[EventLayout],
-) -> None:
-    known = len(dropped)
-    while freed := receive_message(places, tuple[int, list[EventLayout]]):
-        for layout in freed[1]:
-            add_layout(layouts, layout)
-        head = _fill(memory, freed[0], blocks, layouts)
-        if head is None:
-            return
-        head.dropped, known = dropped[known:], len(dropped)
-        send_message(pipe, head)
 
 
 def _fill(

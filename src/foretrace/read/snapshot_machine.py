@@ -99,13 +99,6 @@ class SnapshotMachine(PlainPickle):
         self.event_at = -1  # where the event on the stack begins
         self.runs = _Runs(self)
 
-    @property
-    def _target(self) -> DeviceEvents | None:
-        """The device to which the items above the mark belong."""
-        below = self.marked[-1] if self.marked else None
-        found = below[-1] if below else None
-        return found if type(found) is DeviceEvents else None
-
     def push(self, value: Any) -> None:
         """Put a value on the stack: the list of a device becomes columns."""
         self.stack.append(value)
@@ -208,8 +201,9 @@ class SnapshotMachine(PlainPickle):
             raise LimitError("E_TOO_MANY", self.label, what, offset=self.offset, hint=hint)
 
     def _op_empty_dict(self) -> None:
-        target = self._target
-        if target is not None:
+        below = self.marked[-1] if self.marked else ()
+        target = below[-1] if below else None
+        if type(target) is DeviceEvents:  # the items above the mark belong to a device
             self.at -= 1
             # make a row of the event before, then take as many as have a known layout
             start = self.event_at - self.base

@@ -217,7 +217,10 @@ def gunzip(
         whole = found.agrees and not found.cut and not found.error
         places += bool(found.error)
         if places > MOST_DAMAGE or (broken and not whole):
-            raise _several_writers(label, found.at)
+            # no member is whole: the blocks of several streams lie between each other
+            what = "damaged gzip: several ranks may have written to one file"
+            hint = "give each rank its own file and record again"
+            raise TraceError("E_GZIP", label, what, offset=found.at, hint=hint)
         broken = bool(found.error)
         if broken:
             follows, _ = feed.seek(_HEADER, _HEADER_SIZE)
@@ -259,13 +262,6 @@ def _member(feed: Feed, ledger: LedgerBuilder) -> Generator[bytes, None, Inflate
     return found
 
 
-def _several_writers(label: str, at: int) -> TraceError:
-    """No member is whole: the blocks of several streams lie between each other."""
-    what = "damaged gzip: several ranks may have written to one file"
-    hint = "give each rank its own file and record again"
-    return TraceError("E_GZIP", label, what, offset=at, hint=hint)
-
-
 def _note_damage(
     kind: str, error: str, at: int, ratio: Ratio, ledger: LedgerBuilder, *, follows: bool = False
 ) -> None:
@@ -273,11 +269,8 @@ def _note_damage(
     if not ratio.given and not follows:
         what, hint = f"damaged {kind} ({error})", "copy the file again"
         raise TraceError("E_GZIP", ratio.label, what, offset=at, hint=hint) from None
-    kept = "the data before it and the next member were kept" if follows else _BEFORE
+    kept = f"the data before it {'and the next member were' if follows else 'was'} kept"
     ledger.note("gzip_crc", text=f"the {kind} stream is damaged near byte {at:,}; {kept}")
-
-
-_BEFORE = "the data before it was kept"
 
 
 def unzstd(

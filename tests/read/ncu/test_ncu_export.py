@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from counter_files import METRICS, export_text, recorded, row
 from foretrace.base.errors import TraceError
-from foretrace.read.ncu import CounterExport, Digits, digits_of, factor, read_export
+from foretrace.read.ncu import CounterExport, decimal_of, factor, number, read_export
 from sweep import looped
 
 
@@ -68,17 +68,14 @@ def test_two_ways_to_write_numbers_are_refused() -> None:
 
 @given(st.lists(st.floats(0, 1e12).map(lambda value: f"{value:,.2f}"), min_size=1))
 def test_numbers_in_english_always_read_the_same(cells: list[str]) -> None:
-    digits = digits_of(cells)
-    assert digits == Digits(".")
-    assert [digits.number(cell) for cell in cells] == [
-        float(cell.replace(",", "")) for cell in cells
-    ]
+    assert decimal_of(cells) == "."
+    assert [number(cell) for cell in cells] == [float(cell.replace(",", "")) for cell in cells]
 
 
 @given(st.text(max_size=12))
 def test_any_text_is_a_number_or_nothing(text: str) -> None:
-    for digits in (Digits("."), Digits(",")):
-        value = digits.number(text)
+    for decimal in ".,":
+        value = number(text, decimal)
         assert value is None or value == value
 
 
@@ -86,7 +83,7 @@ def test_any_text_is_a_number_or_nothing(text: str) -> None:
     "text", ["", "n/a", "nan", "inf", "(2, 1, 1)", "all", "1.2.3,4,5", "9e999"]
 )
 def test_what_is_no_number_is_missing(text: str) -> None:
-    assert Digits().number(text) is None
+    assert number(text) is None
 
 
 @looped(

@@ -79,7 +79,12 @@ def find(
         return None
     candidates = _by_words(words)
     if not candidates and sms and memory_bytes:
-        candidates = _by_model(words) if words else every()
+        # those whose model, the first word of their names, is among the words
+        candidates = tuple(
+            device
+            for device in every()
+            if not words or any(entry[0] in words for entry in device.names)
+        )
     fits = [device for device in candidates if _agrees(device, arch, sms, memory_bytes)]
     return _with_measured(fits[0]) if len(fits) == 1 else None
 
@@ -92,11 +97,6 @@ def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
 
 def _score(device: Device, words: frozenset[str]) -> int:
     return max((len(entry) for entry in device.names if words.issuperset(entry)), default=0)
-
-
-def _by_model(words: frozenset[str]) -> tuple[Device, ...]:
-    """Devices whose model, the first word of their names, is among the words."""
-    return tuple(device for device in every() if any(entry[0] in words for entry in device.names))
 
 
 def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int | None) -> bool:

@@ -15,14 +15,14 @@ SUFFIX = ".why"
 HINT = "record it with `foretrace record --why`, or with TORCH_TRACE=DIR"
 NAMED = regex(r"(?:(?:dedicated_log_)?torch_trace[^/]*\.log|torch_logs[^/]*\.txt)(?:\.(?:gz|zst))?")
 PACKED = (".gz", ".zst")
-_TRACE = regex(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
+TRACE = regex(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
 
 
 def beside(trace_path: str) -> str | None:
     """The bundle that belongs to a trace: `run.why` beside `run.json.gz`, or its own folder."""
     folder, name = os.path.split(trace_path)
     folder = folder or os.curdir
-    bundle = os.path.join(folder, _TRACE.sub("", name) + SUFFIX)
+    bundle = os.path.join(folder, TRACE.sub("", name) + SUFFIX)
     if os.path.isdir(bundle):
         return bundle
     return folder if any(map(NAMED.fullmatch, names_in(folder))) else None
@@ -43,7 +43,7 @@ def located(path: str) -> str:
                 f"{path} contains the logs of {len(bundles)} traces; choose one:\n  {listed}"
             )
         return bundles[0] if bundles else path
-    if not _TRACE.search(path):
+    if not TRACE.search(path):
         return path
     found = beside(path)
     if found is None and os.path.exists(path):

@@ -23,14 +23,8 @@ from foretrace.read.compiler.runs import LogRecord, TextRecord, manifest_of
 from foretrace.read.unpack import zip_members
 from foretrace.schema.ledger import LedgerBuilder
 
-_IN_NAME = regex(r"(?:^|_)rank_?(\d{1,9})(?!\d)")
+_IN_NAME = regex(r"(?:^|_)rank_?(\d{1,9})(?!\d)")  # dedicated_log_torch_trace_rank_3_x1.log
 Entry = TypeVar("Entry", LogRecord, TextRecord)
-
-
-def rank_in(path: str) -> int | None:
-    """The rank that a file is named by: `dedicated_log_torch_trace_rank_3_x1.log`."""
-    found = _IN_NAME.search(os.path.basename(path))
-    return int(found[1]) if found else None
 
 
 class Ranks:
@@ -44,7 +38,8 @@ class Ranks:
     def learn(self, path: str, entries: Iterable[LogRecord | TextRecord]) -> None:
         """Take note of the ranks in one file."""
         wrote = Counter((entry.pid, entry.rank) for entry in entries)
-        named = rank_in(path)
+        found = _IN_NAME.search(os.path.basename(path))
+        named = int(found[1]) if found else None
         for pid, stated in wrote:
             rank = named if stated is None else stated
             self.stated.setdefault((path, pid), set()).update([] if rank is None else [rank])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -161,9 +161,8 @@ def one_run(logs: CompilerLogs, pids: Collection[int] = ()) -> CompilerLogs:
 
     Raises `UsageError` where nothing says which of several files is meant.
     """
-    compiled = Counter(
-        (each.rank, each.pid) for each in _entries(logs) if each.compile_id and each.pid
-    )
+    entries: list[LogRecord | TextRecord] = [*logs.records, *logs.texts]
+    compiled = Counter((each.rank, each.pid) for each in entries if each.compile_id and each.pid)
     ranks: dict[int | None, list[int]] = {}
     for rank, pid in compiled:
         ranks.setdefault(rank, []).append(pid)
@@ -201,8 +200,3 @@ def _meant(
         shown = f"{len(wrote)} processes that are not ranks of one job"
         raise UsageError(f"{logs.path} contains the logs of {shown}; choose one:\n  {listed}")
     return wrote or [max(several, key=lambda pid: compiled[rank, pid])]
-
-
-def _entries(logs: CompilerLogs) -> Iterator[LogRecord | TextRecord]:
-    yield from logs.records
-    yield from logs.texts

@@ -17,7 +17,7 @@ import polars as pl
 from foretrace.base.arrays import Ints, coded, with_gaps
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document
-from foretrace.read.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
+from foretrace.read.kineto.joined import Joined, event_rows, joined_arrays, json_text, mapped
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
 from foretrace.read.kineto.times import EventTimes, align, clock_of, time_order
 from foretrace.schema.ledger import LedgerBuilder
@@ -144,19 +144,12 @@ def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder)
         [name.startswith("autograd::engine::evaluate_function") for name in joined.names], np.bool_
     )
     sides = [part.sides["autograd"] for part in parts]
-    starts = np.cumsum([0, *map(len, parts)]).tolist()
-    rows = np.concatenate(
-        [
-            as_numpy(side["event"], np.int64) + start
-            for side, start in zip(sides, starts, strict=False)
-        ]
-    )
+    rows = event_rows(parts, [side["event"] for side in sides])
     mine = evaluates[joined.name[rows]] if len(rows) else np.zeros(0, np.bool_)
     columns = ("sequence", "forward_thread")
     numbers = [joined_arrays([side[name] for side in sides])[mine] for name in columns]
-    first = {pid: at for at, (pid, _) in enumerate(joined.tracks)}
-    process = np.array([first[pid] for pid, _ in joined.tracks], np.int64)
-    keys = np.stack([*numbers, process[joined.track[rows[mine]]]])  # processes count on their own
+    process = joined.process[joined.track[rows[mine]]]
+    keys = np.stack([*numbers, process])  # processes count on their own
     order = np.lexsort(keys)
     repeats = (keys[:, order[1:]] == keys[:, order[:-1]]).all(0)
     ledger.note("seq_duplicate", int(repeats.sum()))
@@ -184,7 +177,8 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     joined = Joined(parts)
     clock = clock_of(document.header, joined, ledger)
     times = EventTimes(joined, clock, ledger)
-    joined.forget_times()
+    # the times as written are not needed any more: those of millions of events take room
+    joined.ts = joined.dur = np.empty(0, np.float64)
     lag_ns = align(joined, times, ledger)
     order = time_order(joined, times)
     position = np.empty(len(order), np.int64)
@@ -231,13 +225,7 @@ def _events(joined: Joined, times: EventTimes, order: Ints) -> pl.DataFrame:
 
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
     """One side table: its events under their final numbers, in that order."""
-    starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-    event = np.concatenate(
-        [
-            position[as_numpy(part.sides[side]["event"], np.int64) + start]
-            for part, start in zip(parts, starts, strict=False)
-        ]
-    )
+    event = position[event_rows(parts, [part.sides[side]["event"] for part in parts])]
     order = np.argsort(event, kind="stable")
     columns: dict[str, Any] = {"event": event[order]}
     for name, code, _ in SIDES[side]:

@@ -37,7 +37,8 @@ class Joined:
         site = _renumbered([part.site for part in parts], site_maps)
         self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
         self.dur: Floats = joined_arrays([part.dur for part in parts], np.float64)
-        self._exact_times(parts)
+        self.exact_event = event_rows(parts, [part.exact_event for part in parts])
+        self.exact_ns: Ints = joined_arrays([part.exact_ns for part in parts])
         self.correlation: Ints = joined_arrays([part.correlation for part in parts])
         self.external: Ints = joined_arrays([part.external for part in parts])
         shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
@@ -55,22 +56,12 @@ class Joined:
         streams = min(len(stated[0]), len(distinct(stated[0])) * len(distinct(stated[1])))
         self.lanes = len(self.tracks) + streams
 
-    def _exact_times(self, parts: list[Columns]) -> None:
-        starts = np.cumsum([0, *map(len, parts)]).tolist()
-        events = [as_numpy(part.exact_event, np.int64) for part in parts]
-        self.exact_event: Ints = np.concatenate(
-            [mine + start for mine, start in zip(events, starts, strict=False)]
-        )
-        self.exact_ns: Ints = joined_arrays([part.exact_ns for part in parts])
-
-    def forget_times(self) -> None:
-        """Free the times as written, once they are nanoseconds: millions of events take room."""
-        self.ts = self.dur = np.empty(0, np.float64)
-
     def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
         tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)
         number = {track: index for index, track in enumerate(tracks)}
         self.tracks = tracks
+        first = {pid: at for at, (pid, _) in enumerate(tracks)}
+        self.process = np.array([first[pid] for pid, _ in tracks], np.int64)  # of each track
         self.sites = sites
         self.namespaces, spaces = _namespaces(tracks)
         kinds = np.array([kind_of(phase, category) for phase, category, _, _ in sites], np.uint8)
@@ -182,6 +173,13 @@ def _renumbered(written: list[Any], maps: list[Narrow]) -> Narrow:
 def joined_arrays(written: list[Any], dtype: Any = np.int64) -> Any:
     """One array from those of all parts."""
     return np.concatenate([as_numpy(values, dtype) for values in written])
+
+
+def event_rows(parts: list[Columns], written: list[Any]) -> Ints:
+    """Numbers of events in their parts as numbers in the file."""
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    found = zip(written, starts, strict=False)
+    return np.concatenate([as_numpy(values, np.int64) + start for values, start in found])
 
 
 def as_numpy(values: Any, dtype: Any) -> Any:

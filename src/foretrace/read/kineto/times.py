@@ -327,7 +327,7 @@ def _lag_of(joined: Joined, times: EventTimes, space: int) -> GpuLag:
     calls = np.flatnonzero(mine & is_one_of(joined.kind, _CALLS))
     rows = np.flatnonzero(mine & is_one_of(joined.kind, GPU_WORK) & (joined.correlation > 0))
     rows, call = _linked(joined, calls, rows[np.argsort(times.start[rows], kind="stable")])
-    device = _numbered([pid for pid, _ in joined.tracks])[joined.track[rows]]
+    device = joined.process[joined.track[rows]]
     end = times.start + times.length
     work = LaunchedWork(call, times.start[call], times.start[rows], end[rows], device)
     one_stream = len(distinct(joined.track[rows])) == 1
@@ -349,11 +349,6 @@ def _linked(joined: Joined, calls: Ints, rows: Ints) -> tuple[Ints, Ints]:
     given, first = given[count == 1], first[count == 1]
     rows = rows[is_in(ids[rows], given)]
     return rows, calls[first[np.searchsorted(given, ids[rows])]]
-
-
-def _numbered(values: list[object]) -> Ints:
-    number = {value: at for at, value in enumerate(values)}
-    return np.array([number[value] for value in values], np.int64)
 
 
 def _waits(name: str, one_stream: bool) -> bool:
