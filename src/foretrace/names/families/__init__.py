@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from foretrace.base import plugins
 from foretrace.names.families._parser import SHORT_LIMIT
-from foretrace.names.families._tables import on_card, rows, words
+from foretrace.names.families._tables import on_card, rows
 from foretrace.names.families._words import MATMULS, VIEWS, role_of_op, vocabulary
 from foretrace.schema.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
@@ -145,7 +145,7 @@ def _kinds(group: Sequence[KernelId], fields: list[str]) -> int:
 @cache
 def _patterns() -> dict[str, str]:
     """How fields are written behind a short name, the most telling first."""
-    return {row[0]: row[1] for row in rows(words("telling"))}
+    return {row[0]: row[1] for row in rows("telling")}
 
 
 def _written(kernel: KernelId, field: str) -> str:

@@ -31,7 +31,6 @@ from foretrace.names.families._tables import (
     rx,
     uncut,
     word_set,
-    words,
 )
 from foretrace.schema.kernel import Family, KernelId, Part
 
@@ -46,7 +45,7 @@ _NUMBER = r"(?:\([a-z ]+\)|[A-Za-z_]{0,16})(-?\d{1,18})[uUlL]*"
 
 @cache
 def _fields() -> dict[str, tuple[str, ...]]:
-    return {field: rest for field, *rest in rows(words("fields"))}  # type: ignore[misc]
+    return {field: rest for field, *rest in rows("fields")}  # type: ignore[misc]
 
 
 def number(text: str) -> int | None:

@@ -48,7 +48,9 @@ def rows(table: str) -> tuple[tuple[str, ...], ...]:
     `-` is an empty cell. A line that is indented further continues the row above it, and its last
     cell where it begins with `|`.
     """
-    lines = table.replace("\n        |", "|").replace("\n        ", "  ").strip().splitlines()
+    lines = (
+        words(table).replace("\n        |", "|").replace("\n        ", "  ").strip().splitlines()
+    )
     cells = (re.split(r" {2,}", line.strip()) for line in lines)
     return tuple(tuple("" if cell == "-" else cell for cell in row) for row in cells)
 
@@ -67,13 +69,14 @@ def _any_of(table: str) -> re.Pattern[str]:
 
 
 @cache
-def _words() -> dict[str, str]:
-    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+def _every_table() -> dict[str, str]:
+    files = (Path(__file__).with_name(name) for name in ("words.toml", "kernels.toml"))
+    return {k: v for file in files for k, v in tomllib.loads(file.read_text("utf-8")).items()}
 
 
 def words(table: str) -> str:
-    """A table of `words.toml`."""
-    return _words()[table]
+    """A table of `words.toml` or `kernels.toml`."""
+    return _every_table()[table]
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -84,7 +87,7 @@ def word_set(text: str) -> frozenset[str]:
 @cache
 def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
     """Role and entries of each `role: entry entry …`; what is indented further goes on."""
-    entries = rx(r"\n    (?=\w+: )").split(f"\n{table.rstrip()}")[1:]
+    entries = rx(r"\n    (?=\w+: )").split(f"\n{words(table).rstrip()}")[1:]
     pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
     return tuple((role, text.split(separator)) for role, text in pairs)
 

@@ -36,7 +36,7 @@ def vocabulary() -> frozenset[str]:
 
 @cache
 def _role_by_op() -> dict[str, str]:
-    return {op: role for role, ops in by_role(words("roles")) for op in ops}
+    return {op: role for role, ops in by_role("roles") for op in ops}
 
 
 @cache
@@ -143,7 +143,7 @@ def lambda_dtype(text: str) -> tuple[str, str] | None:
 def role(name: str) -> str:
     """The role that the words of a function's name suggest, or `other`."""
     text = f"_{'_'.join(rx(_SPLIT).findall(name[:400])).lower()}_"
-    table = by_role(words("role_words"))
+    table = by_role("role_words")
     return next((role for role, marks in table if any(mark in text for mark in marks)), "other")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import KernelId, NameParser, family, word_set
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, word_set
 
 TEMPLATES = word_set("""
     vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel
@@ -35,22 +35,6 @@ COPIES = {
     "float8_copy_kernel_cuda": ("lambda", ""),
     "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
     "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
-}
-_DIVIDED = "aten::div by a Python scalar (computed as multiply by reciprocal)"
-_THRESHOLD = "aten::threshold_backward"
-# functor -> (op, short); {dtype} is the field
-SPECIAL = {
-    "CUDAFunctor_add": ("aten::add", "add {dtype}"),
-    "CUDAFunctorOnSelf_add": ("aten::add / aten::add_ / aten::sub with a scalar", "add scalar"),
-    "CUDAFunctorOnOther_add": ("aten::sub / rsub", "add/sub scalar (scalar first)"),
-    "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {dtype}"),
-    "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {dtype}"),
-    "BUnaryFunctor<MulFunctor>": (_DIVIDED, "mul by scalar"),
-    "BinaryFunctor<threshold_kernel_impl>": (_THRESHOLD, "threshold backward (relu)"),
-    "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
-    "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
-    "FillFunctor": ("aten::fill_", "fill {dtype}"),
-    "batch_norm_update_stats_and_invert": ("", "batch_norm stats update"),
 }
 
 
@@ -157,7 +141,7 @@ def _op(r: NameParser, functor: Functor) -> KernelId:
             r.put(found[1], "dtype", found[0])
         elif inner:
             r.read(inner[0], "dtype")
-    op, short = SPECIAL.get(functor.name, ("", ""))
+    op, short = row_for("aten_functors", functor.name) or ("", "")
     word = _words.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
     if functor.leaf == "FillFunctor" and r.get("dtype") == "f32":
         op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen

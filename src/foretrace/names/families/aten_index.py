@@ -12,18 +12,6 @@ INDEX_OPS = {
     "index_copy_kernel_impl": ("aten::index_copy_", "index_copy ("),
     "take_put_kernel_impl": ("", "take/put ("),
 }
-# whole-name kernels -> (op where one op alone launches it, short)
-PLAIN = {
-    "indexFuncSmallIndex": ("", "index_add"),
-    "indexFuncLargeIndex": ("", "index_add"),
-    "indexing_backward_kernel": ("", "index_put accumulate"),
-    "indexing_backward_kernel_stride_1": ("", "index_put accumulate"),
-    "indexing_backward_kernel_small_stride": ("", "index_put accumulate"),
-    "embedding_backward_feature_kernel": ("aten::embedding_dense_backward", "embedding bwd"),
-    "vectorized_gather_kernel": ("aten::gather", "gather (vectorized)"),
-    "flip_cuda_kernel": ("aten::flip", "flip"),
-    "roll_cuda_kernel": ("aten::roll", "roll"),
-}
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -39,7 +27,8 @@ def _decode(r: NameParser) -> KernelId | None:
         return _index(r)
     if r.base == "_scatter_gather_elementwise_kernel":
         return _scatter(r)
-    return _plain(r, *PLAIN[r.base]) if r.base in PLAIN else None
+    row = r.row("aten_index")
+    return _plain(r, *row) if row else None
 
 
 def _put_value(r: NameParser, text: str) -> str:

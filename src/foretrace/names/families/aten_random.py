@@ -10,12 +10,6 @@ OPS = {
     "random_full_64_bits_range": "random",
     "bernoulli_tensor": "bernoulli",
 }
-OTHERS = {
-    "randperm_handle_duplicate_keys_kernel": ("aten::randperm", "randperm"),
-    "sampleMultinomialOnce": ("aten::multinomial", "multinomial"),
-    "sampleMultinomialWithReplacement": ("aten::multinomial", "multinomial"),
-    "renormRowsL1": ("aten::multinomial", "multinomial (normalise)"),
-}
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -25,9 +19,10 @@ def _decode(r: NameParser) -> KernelId | None:
         return _distribution(r)
     if r.base.startswith("fused_dropout_kernel"):
         return _dropout(r)
-    if r.base not in OTHERS:
+    row = r.row("aten_random")
+    if not row:
         return None
-    op, short = OTHERS[r.base]
+    op, short = row
     _put_op(r, op)
     return r.done("random", short)
 

@@ -19,29 +19,9 @@ from __future__ import annotations
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx, word_set
 
-# op, short name, pattern of the function; the first that fits wins
-KERNELS = r"""
-    native_layer_norm           layer_norm fwd                   vectorized_layer_norm_kernel\w*
-        |LayerNormForwardCUDAKernel
-    native_layer_norm_backward  layer_norm bwd (input)           layer_norm_grad_input_kernel\w*
-    native_layer_norm_backward  layer_norm bwd (gamma/beta)
-        GammaBetaBackward(?:Simple)?CUDAKernel(?:_32x32|_32x16)?|cuCompute(?:Part)?GradGammaBeta
-    -                           layer/rms_norm bwd (gamma/beta)  GammaBetaBackward\w*
-    native_group_norm           group_norm moments               RowwiseMomentsCUDAKernel
-    native_group_norm           group_norm fwd                   ComputeFusedParamsCUDAKernel
-        |GroupNorm1dForward\w*
-    native_group_norm_backward  group_norm bwd  Compute(?:1d)?BackwardFusedParams\w*
-        |ComputeInternalGradients\w*|(?:GammaBeta1d|Gamma1d)Backward\w*|GroupNorm\w{0,60}Backward\w*
-    native_batch_norm           batch_norm stats                 batch_norm_collect_statistics\w*
-    native_batch_norm           batch_norm apply                 batch_norm_transform_input\w*
-    native_batch_norm           batch_norm stats update          batch_norm_update_stats\w*
-        |batch_norm_reduce_statistics\w*
-    native_batch_norm_backward  batch_norm bwd                   batch_norm_backward\w*
-"""
-
 
 def _norm(r: NameParser) -> KernelId | None:
-    row = r.row(KERNELS) if rx(r"at::native(?!::xpu)").match(r.cpp.scope) else None
+    row = r.row("aten_norm") if rx(r"at::native(?!::xpu)").match(r.cpp.scope) else None
     if not row:
         return None
     op, short = row
@@ -108,25 +88,6 @@ def _types(r: NameParser, args: tuple[str, ...], fields: str) -> None:
         r.read(text, field, meanings[field])
 
 
-# op without `aten::`, short name, functor of the ReduceOp
-OPS = """
-    mean         mean {dtype_in}               MeanOps
-    sum          sum {dtype_in}                sum_functor
-    nansum       nansum {dtype_in}             nansum_functor
-    prod         prod {dtype_in}               prod_functor
-    hash_tensor  xor sum {dtype_in}            xor_sum_functor
-    norm         norm {dtype_in}               NormTwoOps|NormOps|NormOneOps|NormZeroOps
-    norm         norm (max) {dtype_in}         AbsMaxOps
-    norm         norm (min) {dtype_in}         AbsMinOps
-    argmax       argmax {dtype_in}             ArgMaxOps
-    argmin       argmin {dtype_in}             ArgMinOps
-    max          max {dtype_in}                MaxOps|MaxNanFunctor
-    min          min {dtype_in}                MinOps|MinNanFunctor
-    aminmax      aminmax {dtype_in}            MinMaxOps
-    all          all ({dtype_in})              and_kernel_cuda
-    any          any ({dtype_in})              or_kernel_cuda
-    var / std    var/std (Welford) {dtype_in}  WelfordOps
-"""
 # Ops whose template names the accumulator as its second type.
 ACCUMULATED = word_set(
     "sum_functor nansum_functor prod_functor MeanOps NormTwoOps NormOps NormOneOps"
@@ -143,7 +104,7 @@ def _reduce(r: NameParser) -> KernelId | None:
     r.put_cut()
     wrapped = _cpp.inside(_cpp.nth(args, 1), "func_wrapper_t")
     functor = _cpp.leaf(_cpp.nth(wrapped, 1) or _cpp.nth(args, 1))
-    row = row_for(OPS, functor)
+    row = row_for("aten_reduce", functor)
     if not row:
         return r.done("reduction", "reduce", dtype)
     op, short = row

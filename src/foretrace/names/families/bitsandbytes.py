@@ -17,30 +17,10 @@ from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 FORMATS = ("8-bit", "fp4", "nf4")
 OPTIMIZERS = ("Adam", "momentum SGD", "RMSprop", "LARS", "Adagrad", "Lion", "AdEMAMix")
-# role, op, short name, meaning, function
-KERNELS = r"""
-    pointwise  quantize    quantize     converts to fewer bits, one scale per block
-        kQuantizeBlockwise(?:Small|32)?
-    pointwise  dequantize  dequantize   converts back from fewer bits, one scale per block
-        kDequantizeBlockwise
-    gemv       gemv_4bit   4-bit gemv   a vector times a 4-bit matrix, converted on the way
-        kgemm_4bit_inference(?:_naive)?
-    gemm       gemm_4bit   4-bit GEMM   a matmul with a 4-bit matrix, converted on the way
-        gemm_4bit_(?:simt|sm75_m16n8k8|sm80_m16n8k16)
-    optimizer  optimizer   8-bit        an optimizer step with 8-bit state
-        kOptimizerStatic8bit[12]State(?:Blockwise)?
-    optimizer  optimizer   32-bit       an optimizer step with 32-bit state
-        kOptimizer32bit[12]State
-    reduction  optimizer   norm for     the norm of the update, for the optimizer step that follows
-        kPreconditionOptimizer(?:32bit|Static8bit)[12]State
-    pointwise  quantize    int8 rows    converts rows to int8, one scale per row  kInt8VectorQuant
-    pointwise  dequantize  int8 result  turns the int32 result of an int8 matmul into floats
-        kdequant_mm_int32_fp16
-"""
 
 
 def _decode(r: NameParser) -> KernelId | None:
-    row = r.row(KERNELS)
+    row = r.row("bitsandbytes")
     if not row:
         return None
     role, op, short, meaning = row

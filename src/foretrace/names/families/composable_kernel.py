@@ -5,41 +5,13 @@ from __future__ import annotations
 from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rows, rx
 
-# role, op, short name, pattern in the kernel's identifier; the first that fits wins
-KERNELS = r"""
-    conv           conv_wgrad   conv wgrad   conv\w{0,60}bwd_weight|conv_wrw
-    conv           conv_dgrad   conv dgrad   conv\w{0,60}bwd_data
-    conv           conv_fprop   conv fprop   conv\w{0,60}_fwd|convolution_forward
-    conv           conv         conv         conv
-    normalization  batch_norm   batch_norm   batchnorm
-    normalization  layer_norm   layer_norm   layernorm|normalization
-    softmax        softmax      softmax      softmax
-    attention      attention    attention    attention|fmha
-    gemm           gemm         GEMM         gemm|contraction|flatmm
-    reduction      reduce       reduce       reduce
-    pointwise      elementwise  elementwise  elementwise
-    copy           transpose    transpose    permute|transpose
-"""
-TILE_KERNELS = r"""
-    normalization  rms_norm        rms_norm      (?:Add)?Rmsnorm2d\w*
-    normalization  layer_norm      layer_norm    Layernorm2d\w*
-    attention      sdpa_fwd        fmha fwd      FmhaFwd\w*|UnifiedAttention\w*
-    attention      sdpa_bwd        fmha bwd      FmhaBwd\w*
-    gemm           gemm            GEMM          (?:Fused)?Moe\w{0,80}Gemm\w*
-        |\w{0,80}Gemm\w{0,80}Kernel|FlatmmKernel
-    sort           sort            moe sort      MoeSorting\w*
-    softmax        topk + softmax  topk softmax  TopkSoftmax\w*
-    reduction      reduce          reduce        \w{0,80}Reduce\w*
-    pointwise      quantize        quantize      Moe\w{0,80}Smoothquant\w*|Smoothquant\w*
-"""
-
 
 def _decode(r: NameParser) -> KernelId:
     mangled = _cpp.is_mangled(r.name)
     words = _cpp.identifiers(r.name) if mangled else tuple(rx(r"\w+").findall(r.name))
     tile = "ck_tile" in words[:2]
     if tile:
-        kernels = (word for word in words[2:] if row_for(TILE_KERNELS, word))
+        kernels = (word for word in words[2:] if row_for("ck_tile", word))
     else:
         kernels = (word for word in words if word.startswith("kernel_"))
     kernel = next(kernels, "")
@@ -52,7 +24,7 @@ def _decode(r: NameParser) -> KernelId:
 
 def _plain(r: NameParser, kernel: str) -> KernelId:
     r.read(kernel, "kernel", "the kernel")
-    row = next((row for row in rows(KERNELS) if rx(row[-1]).search(kernel)), None)
+    row = next((row for row in rows("composable_kernel") if rx(row[-1]).search(kernel)), None)
     if not row:
         return r.done(_words.role(kernel), "", kernel or "CK")
     role, op, short, _ = row
@@ -62,7 +34,7 @@ def _plain(r: NameParser, kernel: str) -> KernelId:
 
 
 def _tile(r: NameParser, kernel: str) -> KernelId:
-    row = row_for(TILE_KERNELS, kernel)
+    row = row_for("ck_tile", kernel)
     if not row:
         return r.done("other", "CK Tile")
     role, op, short = row

@@ -7,47 +7,17 @@ from functools import partial
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, rows, rx
 
-# role, op, short name, pattern of the function
-KERNELS = r"""
-    sort            radix sort         radix sort         Device(?:Segmented)?RadixSort\w*
-    sort            merge sort         merge sort         DeviceMergeSort\w*|DeviceSegmentedSort\w*
-    reduction       reduce_by_key      reduce by key      DeviceReduceByKey\w*
-    reduction       reduce             reduce             Device(?:Segmented)?Reduce\w*
-    scan            scan_by_key        scan by key        DeviceScanByKey\w*
-    scan            scan               scan (prefix sum)  DeviceScan\w*
-    scan            scan               scan: init         DeviceCompactInit\w*
-    scatter_gather  unique_by_key      unique by key      DeviceUniqueByKey\w*
-    scatter_gather  select             select             DeviceSelect\w*|DevicePartition\w*
-        |DeviceThreeWayPartition\w*
-    reduction       histogram          histogram          DeviceHistogram\w*
-    reduction       run_length_encode  run-length encode  DeviceRle\w*|DeviceRunLengthEncode\w*
-    copy            batch memcpy       batch memcpy       DeviceBatchMemcpy\w*
-        |MultiBlockBatchMemcpy\w*
-"""
 _STEP = (
     r"Device(?:Segmented)?(?:RadixSort|MergeSort|ScanByKey|Scan|ReduceByKey|Reduce|UniqueByKey|Select)"
     r"(?!ByKey)(\w+?)Kernel"
 )
-WORDS = r"""
-    radix_sort  sort
-    merge_sort  sort
-    onesweep    sort
-    block_sort  sort
-    scan        scan
-    reduce      reduction
-    partition   scatter_gather
-    select      scatter_gather
-    transform   pointwise
-    histogram   reduction
-    sort        sort
-"""
 
 
 def _decode(r: NameParser) -> KernelId | None:
     if not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(r.cpp.scope):
         return None
     r.put("cub", "template", "cub", "a primitive of CUB")
-    row = r.row(KERNELS)
+    row = r.row("cub")
     if not row:
         return r.done("other", "cub", r.base.removesuffix("Kernel"))
     role, op, short = row
@@ -72,7 +42,7 @@ def _primitive(library: str, r: NameParser) -> KernelId:
     """rocPRIM and Thrust have one entry function: the template's arguments are searched too."""
     r.put(library, "template", library, "a device-wide primitive")
     text = f"{r.base} {r.arg(0)} {r.arg(2)[:200]}"
-    word, role = next((row for row in rows(WORDS) if row[0] in text), ("", "other"))
+    role, word = next((row for row in rows("primitives") if row[1] in text), ("other", ""))
     short = f"{library} {word.replace('_', ' ')}".strip()
     r.put(word, "op", word and short, "what the primitive does", "inferred")
     return r.done(role, short)

@@ -19,13 +19,6 @@ _HEAD = (
     rf"(?P<word>maxwell|pascal|volta|turing|ampere|ada|hopper)_(?:(?P<out>{_TYPE})_)?"
     rf"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{{1,6}})?gemm)(?:_(?P<in>{_TYPE}))?(?=_|$)"
 )
-# field, kind, certainty, meaning, pattern of the word
-_WORDS = r"""
-    sliced    text    -  warp groups of one block split the tile along K  sliced(\d{1,5}x\d{1,5})
-    ldg       number  -  loads {} elements at a time                      ldg(\d{1,3})
-    f2f       flag    -  converts the type at the end                     f2f
-    triangle  text    -  writes one triangle of the result                upper|lower
-"""
 
 
 def _decode(r: NameParser) -> KernelId:
@@ -73,7 +66,7 @@ def put_word(r: NameParser, word: str) -> None:
     elif rx(r"[ntc]{2}").fullmatch(word):
         r.put_layout(word)
     else:
-        r.put_word(word, _WORDS)
+        r.put_word(word, "cublas_words")
 
 
 _STATES = """

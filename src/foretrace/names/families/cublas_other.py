@@ -22,18 +22,11 @@ from __future__ import annotations
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
-# scope, op, library, short name, meaning, function
-_SIMPLE = r"""
-    epilogue::impl  epilogue  cublasLt  cublasLt epilogue
-        the end of a matmul run as its own kernel  globalKernel
-    -  scal  cublas  scale C by beta  scales the result matrix by beta  scal_kernel
-"""
-
 
 def _decode_aux(r: NameParser) -> KernelId | None:
     if r.base == "splitKreduce_kernel":
         return _splitk(r)
-    if row := r.row(_SIMPLE):
+    if row := r.row("cublas_aux"):
         scope, *rest = row
         known = r.cpp.scope.endswith(scope) if scope else "cublas" in r.name
         return _simple(r, *rest) if known else None

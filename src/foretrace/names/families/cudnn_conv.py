@@ -20,26 +20,6 @@ _HEAD = (
     rf"(?P<core>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_(?P<in>{_TYPE}))?(?=_|$)"
 )
 PASSES = {"fprop": "forward", "dgrad": "input gradient", "wgrad": "weight gradient"}
-# field, kind, certainty, meaning, pattern of the word
-_WORDS = """
-    size_class     text    -        class of problem size or tile edge  interior|small|medium|large
-    algorithm      text    -        Winograd's algorithm                winograd
-    conv_dims      number  -        three spatial dimensions            (3)dconv
-    splitk         flag    checked  the sum is split over blocks        splitK
-    stridedB       flag    checked  seen in backward passes only        stridedB
-    tensor_layout  text    -        order of the tensor's dimensions    nhwc|nchw|ndhwc|nhwc2nchw
-"""
-_FORWARD = "conv fprop {dtype_in}"
-# Engine templates: op, short name, pattern of the function
-ENGINES = r"""
-    conv_fprop  conv fprop {dtype_in} (implicit GEMM, CUDA cores)  implicit_convolve_[shd]gemm
-    conv_fprop  conv fprop {dtype_in} (precomputed indices)        precomputed_convolve_[shd]gemm
-    conv_fprop  conv fprop {dtype_in} (explicit im2col GEMM)       explicit_convolve_[shd]gemm
-    conv_dgrad  conv dgrad {dtype_in}  dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+
-    conv_wgrad  conv wgrad {dtype_in} (alg%s)                      wgrad_alg\d_engine\w*
-    conv_wgrad  conv wgrad {dtype_in}  wgrad2d_\w+|wgrad_\w{0,60}engine\w*
-    -           conv {dtype_in}  conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*
-"""
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
 
 
@@ -67,7 +47,7 @@ def _generation(r: NameParser) -> KernelId:
     loads = [word for word in words if word.startswith("ldg")]
     unread = loads if len(loads) > 1 or "winograd" in words else []
     for word in words:
-        if word not in unread and not r.put_word(word, _WORDS):
+        if word not in unread and not r.put_word(word, "cudnn_words"):
             put_word(r, word)
     op, meaning, text = _direction(words)
     if not is_cut(r.name):  # a name that was cut may have lost the word that tells
@@ -91,7 +71,7 @@ def _direction(words: list[str]) -> tuple[str, str, str]:
 
 
 def _engine(r: NameParser) -> KernelId | None:
-    row = r.row(ENGINES)
+    row = r.row("cudnn_engines")
     if not row:
         return None
     op, short = row

@@ -7,36 +7,8 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import KernelId, NameParser, family, rx
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx
 
-# role, op, short name, meaning, pattern of the function
-HELPERS = r"""
-    other      conv_setup  cuDNN conv: offset table  writes the index table of the next convolution
-        compute\w{0,60}Offsets\w*
-    other      conv_setup  cuDNN conv: workspace  sets up the workspace of the next convolution
-        init_device_workspace_kernel
-    pointwise  scale_tensor  cuDNN scale tensor  multiplies a tensor by a number
-        scalePackedTensor_kernel
-    conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
-        generateWinogradTilesKernel
-    reduction  conv_wgrad_reduce  conv wgrad: sum of parts
-        adds the partial sums of a weight gradient  reduce_wgrad_\w{0,60}helper
-    pointwise  -  RNN cell  the element-wise step of a recurrent cell  elemWiseRNNcell
-    reduction  -  cuDNN pool  pooling  pooling_[fb]w\w*
-    softmax    -  cuDNN softmax  softmax  softmax_[fb]w\w*
-    pointwise  -  cuDNN elementwise  element-wise work  (?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*
-"""
-GRAPH_OPS = {
-    "convFwd": ("conv_fprop", "conv"),
-    "convDgrad": ("conv_dgrad", "conv"),
-    "convWgrad": ("conv_wgrad", "conv"),
-    "convBwdData": ("conv_dgrad", "conv"),
-    "convBwdFilter": ("conv_wgrad", "conv"),
-    "matmul": ("gemm", "gemm"),
-    "pointwise": ("pointwise", "pointwise"),
-    "reduction": ("reduction", "reduction"),
-    "genStats": ("stats", "reduction"),
-}
 _GENERATED = (
     r"cudnn_generated_(?P<generator>[a-z]+(?:_[a-z]+)*?)_(?P<arch>sm\d{2,3}[a-z]?)_"
     r"(?P<graph>[A-Za-z]+(?:_[A-Za-z]+)*)"
@@ -46,7 +18,7 @@ _GENERATED = (
 def _decode_aux(r: NameParser) -> KernelId | None:
     if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(r.base):
         return _layout(r, f"{found[1].upper()}->{found[2].upper()}")
-    row = r.row(HELPERS)
+    row = r.row("cudnn_aux")
     if not row:
         return None
     role, op, short, meaning = row
@@ -87,7 +59,7 @@ def _decode_fusion(r: NameParser) -> KernelId:
     r.groups("generator")
     r.put_arch(r["arch"])
     words = r["graph"].partition("_knob")[0].split("_")
-    graph = [word for word in words if word in GRAPH_OPS]
+    graph = [word for word in words if row_for("cudnn_graph", word)]
     op, role = _graph_op(graph)
     r.put(r["graph"], "graph", graph, "the operations fused, in order")
     r.put(r["graph"], "op", op, "what the fused graph computes")
@@ -98,7 +70,8 @@ def _decode_fusion(r: NameParser) -> KernelId:
 
 def _graph_op(graph: list[str]) -> tuple[str, str]:
     main = next((word for word in graph if word not in ("pointwise", "reduction", "genStats")), "")
-    op, role = GRAPH_OPS.get(main or (graph[0] if graph else ""), ("fused graph", "pointwise"))
+    first = main or next(iter(graph), "")
+    op, role = row_for("cudnn_graph", first) or ("fused graph", "pointwise")
     return (f"{op} + fused pointwise" if main and "pointwise" in graph else op), role
 
 

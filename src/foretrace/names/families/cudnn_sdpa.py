@@ -18,14 +18,6 @@ _NAME = (
     r"(?:_(?P<dtype>[a-z]+\d+(?:m\d)?))?(?:_(?P<knob>knob_\d{1,4}))?"
     rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_(?P<cluster>cga{TRIPLE}))?(?=_|$)"
 )
-# op, short name, meaning, function
-HELPERS = r"""
-    sdpa_bwd_preprocess   sdpa bwd: rowsum(dO*O)  row sums of dO * O
-        compute_dot_do_o(?:_specialized)?
-    sdpa_bwd_postprocess  sdpa bwd: dQ f32->16-bit  dQ from float32 to 16 bits  convert_dq_to_16bits
-    sdpa_bwd_postprocess  sdpa bwd: GQA head sum  sums gradients over shared heads (GQA)
-        fmha_reduce_head
-"""
 
 
 def _decode(r: NameParser) -> KernelId:
@@ -48,7 +40,7 @@ def _decode(r: NameParser) -> KernelId:
 
 
 def _decode_aux(r: NameParser) -> KernelId | None:
-    row = r.row(HELPERS)
+    row = r.row("cudnn_sdpa_aux")
     if not row:
         return None
     op, short, meaning = row

@@ -77,26 +77,6 @@ def put_dtype(r: NameParser) -> None:
         r.put(pointer[0], "dtype_in", dtype, "type of the first tensor: {}")
 
 
-# role, op, short name, end of the matmul (or none), class without its chip
-CLASSES = r"""
-    gemm           gemm           GEMM + gated act bwd  gated activation backward  Gemm\w*?DGated
-    gemm           gemm           GEMM + gated act   gated activation       Gemm\w*?Gated
-    gemm           gemm           GEMM + act bwd     activation backward    Gemm\w*?DAct
-    gemm           gemm           GEMM + act         activation             Gemm\w*?Act
-    gemm           gemm           GEMM (symmetric)   -                      GemmSymmetric
-    gemm           gemm           GEMM               -                      Gemm\w*
-    normalization  rms_norm       rms_norm fwd       -                      RMSNorm
-    normalization  rms_norm       rms_norm bwd       -                      RMSNormBackward
-    normalization  layer_norm     layer_norm fwd     -                      LayerNorm
-    softmax        softmax        softmax fwd        -                      Softmax
-    softmax        softmax        softmax bwd        -                      SoftmaxBackward
-    softmax        cross_entropy  cross_entropy fwd  -                      CrossEntropy
-    softmax        cross_entropy  cross_entropy bwd  -                      CrossEntropyBackward
-    sort           topk           topk fwd           -                      TopK
-    sort           topk           topk bwd           -                      TopKBackward
-"""
-
-
 def _quack(r: NameParser) -> KernelId | None:
     found = class_of(r.name)
     if not found or not found["module"].startswith("quack"):
@@ -104,7 +84,7 @@ def _quack(r: NameParser) -> KernelId | None:
     called = found["class"]
     chip = rx(r"Sm\d{2,3}$").search(called)
     plain = called[: chip.start()] if chip else called
-    row = row_for(CLASSES, plain) or (_words.role(plain), "", _words.plain(plain), "")
+    row = row_for("quack", plain) or (_words.role(plain), "", _words.plain(plain), "")
     role, op, short, end = row
     r.put("quack", "lib", "Quack", "Quack, in the CuTe DSL")
     r.read(called, "class")

@@ -23,12 +23,6 @@ from foretrace.names.families._tables import (
 )
 
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
-# field, kind, certainty, meaning, pattern of the word
-_WORDS = r"""
-    iterator  text  -  how the convolution addresses its input  optimized|analytic
-    stride    text  -  for stride 1 only                        unity
-    layout    text  -  order of the tensor's dimensions         n[hd]?hwc|nc[d]?hw|nc\d+hw\d*
-"""
 _TYPE = "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|b1|cf32|cf64"
 _BODY = (
     r"cutlass_(?:(?P<sm>\d{2,3})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_"
@@ -97,7 +91,7 @@ def _word(r: NameParser, word: str) -> None:
         r.put_relu(word, "checked")
     elif word in EPILOGUES:
         r.put(word, "epilogue", [word], f"{word} is computed at the end", "inferred")
-    elif r.put_word(word, _WORDS):
+    elif r.put_word(word, "cutlass_words"):
         return
     elif rx(r"[ntch]{2,3}").fullmatch(word):
         r.put_layout(word)

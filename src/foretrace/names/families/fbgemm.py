@@ -5,17 +5,6 @@ from __future__ import annotations
 from foretrace.names.families import _words
 from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
-# role, short name (none: the function's own words), pattern of the function
-KERNELS = r"""
-    scatter_gather  permute 2D lengths                  permute_2D_lengths_kernel
-    scatter_gather  -                                   permute_\w+
-    scatter_gather  embedding fwd (fbgemm)              split_embedding(?:_\w{1,80})?_forward\w*
-    scatter_gather  embedding bwd + optimizer (fbgemm)  split_embedding_backward\w*
-    scatter_gather  embedding (fbgemm)                  (?:split|dense|batched)_embedding\w*
-    scatter_gather  -                                   bounds_check_indices\w*|linearize_index\w*
-        |_?offsets_range\w*
-    pointwise       -  \w{0,80}(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*
-"""
 _UNSCOPED = (
     r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index"
     r"|permute_pooled_embs)\w*"
@@ -26,7 +15,7 @@ def _decode(r: NameParser) -> KernelId | None:
     if not r.cpp.scope.startswith("fbgemm_gpu") and not rx(_UNSCOPED).match(r.base):
         return None
     plain = _words.plain(r.base)
-    role, short = r.row(KERNELS) or (_words.role(r.base), plain)
+    role, short = r.row("fbgemm") or (_words.role(r.base), plain)
     if found := rx(r"_(un)?weighted(?:_kernel)?(?:_([a-z_]{1,60}?))?(?:_\d)?$").search(r.base):
         words = "each row has a weight | rows have no weights"
         r.put(found[0], "weighted", not found[1], words)

@@ -39,25 +39,15 @@ FLAGS3 = {
     ("Bwd", "90", 8): _BACKWARD3,
     ("Bwd", "80", 8): _BACKWARD3,
 }
-OPS = {
-    "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"),
-    "flash_fwd_splitkv_kernel": ("sdpa_fwd", "flash fwd split-KV"),
-    "flash_fwd_splitkv_combine_kernel": ("", "flash fwd split-KV: combine"),
-    "flash_bwd_dot_do_o_kernel": ("sdpa_bwd_preprocess", "flash bwd: rowsum(dO*O)"),
-    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": ("sdpa_bwd", "flash bwd"),
-    "flash_bwd_dq_dk_dv_loop_kernel": ("sdpa_bwd", "flash bwd"),
-    "flash_bwd_convert_dq_kernel": ("sdpa_bwd_postprocess", "flash bwd: dQ conversion"),
-    "flash_bwd_convert_dkv_kernel": ("sdpa_bwd_postprocess", "flash bwd: dK, dV conversion"),
-    "flash_bwd_clear_dkvaccum_kernel": ("sdpa_bwd_preprocess", "flash bwd: clear dK, dV"),
-}
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
 def _decode(r: NameParser) -> KernelId | None:
-    if r.base not in OPS:
+    row = r.row("flash_attention")
+    if not row:
         return None
-    op, short = OPS[r.base]
+    op, short = row
     r.put(r.cpp.scope, "namespace", r.cpp.scope, "whose copy of flash attention this is")
     r.read(r.base, "kernel")
     r.put(r.base, "op", op, "fused attention, or a step of it")

@@ -19,14 +19,6 @@ from foretrace.names.families.cute_dsl import class_of, put_dtype
 LIB = "FlashInfer"
 MASKS = ("no mask", "causal", "custom", "multi-item scoring")
 _ATTENTION = r"(?:Single|Batch)(?P<way>Prefill|Decode)With(?P<cache>Paged|Ragged)?KVCacheKernel"
-# role, pattern of the function; what is not here goes by its words
-ROLES = r"""
-    attention       \w*(?:MergeState|AttentionSum|MLAPage|BatchPOD|PODWith|PrefillWithKV)\w*
-    random          \w*Sampling\w*
-    softmax         OnlineSoftmax\w*
-    scatter_gather  \w*AppendPagedKV\w*
-    pointwise       \w*(?:ApplyRotary|RopeQuantize)\w*
-"""
 _ACTIVATION = r"\b(silu|gelu_tanh|gelu)\b"
 
 
@@ -96,7 +88,7 @@ def _literal(r: NameParser) -> KernelId:
     if activation:
         r.read(activation[1], "activation")
         plain = plain.replace("act", activation[1], 1)
-    row = r.row(ROLES)
+    row = r.row("flashinfer")
     role = row[0] if row else _words.role(r.base)
     role = role if role != "other" else _words.role(f"{r.cpp.scope}_{r.base}")
     return r.done(role, "", plain, dtype)

@@ -32,25 +32,10 @@ FLAGS = {
     ("fwd", 5): ("even_len", "variable_b", "variable_c", "has_z", "varlen"),
     ("bwd", 5): ("even_len", "variable_b", "variable_c", "delta_softplus", "has_z"),
 }
-# role, op, short name, function
-TRITON = r"""
-    scan       selective_scan_update  selective scan update  _selective_scan_update_kernel
-    gemm       chunk_product  mamba chunk bmm fwd            _bmm_chunk_fwd_kernel
-    gemm       chunk_product  mamba chunk bmm bwd            _bmm_chunk_bwd_kernel
-    scan       chunk_cumsum   mamba chunk cumsum fwd         _chunk_cumsum_fwd_kernel
-    scan       chunk_cumsum   mamba chunk cumsum bwd         _chunk_cumsum_bwd_kernel
-    scan       chunk_state    mamba chunk state fwd          _chunk_state_(?:fwd|varlen)_kernel
-    scan       chunk_state    mamba chunk state bwd          _chunk_state_bwd_\w+_kernel
-    scan       chunk_scan     mamba chunk scan fwd           _chunk_scan_fwd_kernel\w{0,8}
-    scan       chunk_scan     mamba chunk scan bwd
-        _chunk_scan_(?:chunk_state_)?bwd_\w+_kernel\w{0,8}
-    scan       state_passing  mamba state passing fwd        _state_passing_fwd_kernel
-    scan       state_passing  mamba state passing bwd        _state_passing_bwd_kernel
-"""
 
 
 def _scan(r: NameParser) -> KernelId | None:
-    if row := row_for(TRITON, rx(r"_\d{1,3}$").sub("", r.name[:80])):
+    if row := row_for("mamba", rx(r"_\d{1,3}$").sub("", r.name[:80])):
         role, op, short = row
         r.put(r.name, "op", op, f"a step of Mamba's chunked scan: {short}")
         r.put(r.name, "lib", "mamba_ssm", "mamba_ssm defines a Triton function of this name")

@@ -27,20 +27,6 @@ MODES = {
     "Infer": "inference",
 }
 BYTES = {"byte": 1, "half": 2, "dword": 4}
-# role, short name, op (none where the short name says it all), pattern
-LITERAL = r"""
-    pointwise  tensor op with scalar  fill/scale tensor  SubTensorOpWithScalar\w*
-    copy       tensor cast            -                  SubTensorOpWithCastTensor\w*
-    pointwise  tensor op              -                  SubTensorOpWithSubTensor\w*
-        |Op\d?d?Tensor\w*
-    conv       im2col                 -                  Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*
-    conv       conv                   -                  miopenSp3AsmConv\w*|miopenGcnAsm\w*
-        |gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*
-    reduction  pool                   -                  mloPooling\w*
-    softmax    softmax                -                  MIOpenSoftmax\w*|Softmax(?:For|Back)ward
-    pointwise  activation             -                  MIOpenNeuron\w*|MIOpenActive\w*
-    random     dropout                -                  MIOpenDropout\w*
-"""
 
 
 def _decode_igemm(r: NameParser) -> KernelId:
@@ -68,7 +54,7 @@ def _decode(r: NameParser) -> KernelId | None:
         return _transpose(r, found["tile"], found["unit"])
     if found := rx(_BATCH_NORM).match(plain):
         return _batch_norm(r, *(group or "" for group in (found[0], *found.groups())))
-    role, short, op = row_for(LITERAL, plain) or ("", "", "")
+    role, short, op = row_for("miopen", plain) or ("", "", "")
     if not role and not plain.startswith(("MIOpen", "miopen")):
         return None
     short = short or _words.plain(plain)

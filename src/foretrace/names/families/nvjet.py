@@ -14,22 +14,6 @@ from foretrace.names.families._tables import by_spelling, rx, uncut
 
 TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
 FLOATS = frozenset("htsqro")
-# field, kind, certainty, meaning, pattern of the word
-_FLAGS = """
-    raster      text  -        tiles are walked horizontally                 h
-    raster      text  -        tiles are walked vertically                   v
-    batch_mode  text  unknown  how the batch index is handled; on nearly every name, batched or not
-        bz
-    batch_mode  text  unknown  how the batch index is handled                bx
-    batch_mode  text  checked
-        beta * C is added in the kernel: seen under addmm with a two-dimensional bias on an H200
-        badd
-    two_cta     flag  -        one matrix instruction spans two thread blocks (Blackwell)  2cta
-    coop        text  -        two warp groups share a tile and split its first MMA side   coop(A)
-    coop        text  -        two warp groups share a tile and split its second MMA side  coop(B)
-    splitk      flag  checked  K is split over blocks; a splitKreduce kernel adds the pieces
-        splitK
-"""
 EPILOGUE = {
     "bias": "a bias vector is added at the end",
     "relu": "ReLU at the end",
@@ -123,7 +107,7 @@ def _words(r: NameParser, words: list[str]) -> None:
         elif rx(_SCALING).fullmatch(word):
             scaling.append(word)
             r.put(word, "scaling", scaling, _scaling_meaning(word))
-        elif word and not r.put_word(word, _FLAGS):
+        elif word and not r.put_word(word, "nvjet_words"):
             other.append(word)
             r.put(word, "other", other, "a word that nobody explains", "unknown")
 

@@ -31,21 +31,6 @@ ATTENTION = {
     "bwd_kernel_fuse": "bwd",
     "attn_bwd": "bwd",
 }
-# role, op, short name, library, function
-KNOWN = r"""
-    attention       attention  paged attention (2D)  vLLM triton unified attention
-        kernel_unified_attention_2d
-    attention       attention  paged attention (3D)  vLLM triton unified attention
-        kernel_unified_attention_3d
-    attention       -  paged attention (sum of segments)  vLLM triton unified attention
-        reduce_segments
-    sort            user triton  topk fwd (MoE router)  -  _topk_forward
-    scatter_gather  user triton  kv indices  -  create_flashinfer_kv_indices_triton
-    scatter_gather  user triton  MoE routing  -  _combined_routing_compute
-    copy            user triton  MoE routing (memset)  -  _combined_routing_memset
-    gemm            -  fused MoE GEMM  -  fused_moe_kernel
-    gemm            -  matmul  -  matmul_kernel
-"""
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -57,7 +42,7 @@ def _decode(r: NameParser) -> KernelId | None:
     plain = _without_spec(r.name)
     if plain in ATTENTION:
         return _attention(r, plain, ATTENTION[plain])
-    if known := row_for(KNOWN, plain):
+    if known := row_for("user_triton", plain):
         return _known(r, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None

@@ -11,34 +11,8 @@ Paged attention gets half data as `unsigned short`.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import KernelId, NameParser, family, rx, word_set
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx, word_set
 
-# function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
-# takes the data type
-KERNELS = {
-    "rms_norm": ("rms_norm", "rms_norm {}", "normalization"),
-    "fused_add_rms_norm": ("add + rms_norm", "add+rms_norm {}", "normalization"),
-    "rotary_embedding": ("rope", "rope {}", "pointwise"),
-    "batched_rotary_embedding": ("rope", "rope {}", "pointwise"),
-    "act_and_mul": ("", "act_and_mul {}", "pointwise"),
-    "batched_act_and_mul": ("", "act_and_mul (batched) {}", "pointwise"),
-    "act_and_mul_kernel_with_param": ("", "act_and_mul {}", "pointwise"),
-    "activation": ("", "activation {}", "pointwise"),
-    "paged_attention_v1": ("attention", "paged attention v1 {}", "attention"),
-    "paged_attention_v2": ("attention", "paged attention v2 {}", "attention"),
-    "paged_attention_v2_reduce": ("attention", "paged attention v2 (reduce) {}", "attention"),
-    "merge_attn_states": ("attention", "merge attention states {}", "attention"),
-    "topkGatingSoftmax": ("", "moe gating softmax", "softmax"),
-    "moe_align_block_size": ("", "moe align blocks", "scatter_gather"),
-    "moe_sum": ("", "moe sum {}", "reduction"),
-    "copy_blocks": ("", "kv cache copy", "copy"),
-    "Marlin": ("gemm", "marlin GEMM", "gemm"),
-    "cross_device_reduce_1stage": ("collective", "custom all-reduce {}", "comms"),
-    "cross_device_reduce_2stage": ("collective", "custom all-reduce {}", "comms"),
-    "clamp_position": ("", "clamp position", "pointwise"),
-    "resolve_future_token_ids": ("", "resolve token ids", "pointwise"),
-    "store_kvcache": ("kv_cache_write", "kv cache write", "scatter_gather"),
-}
 # SGLang's names without a namespace of their own.
 UNSCOPED = word_set("""
     rotary_embedding store_kvcache clamp_position resolve_future_token_ids
@@ -71,7 +45,7 @@ def _decode(r: NameParser) -> KernelId | None:
 
 def _literal(r: NameParser, function: str) -> KernelId:
     plain = _words.plain(r.base)
-    op, short, role = KERNELS.get(function, ("", plain + " {}", _words.role(r.base)))
+    role, op, short = row_for("vllm", function) or (_words.role(r.base), "", plain + " {}")
     r.put(r.base, "op", op, "the name is literal")
     if not op:
         r.note(r.base, f"the name is literal: {plain}")
@@ -120,7 +94,7 @@ def _mangled_name(r: NameParser) -> KernelId | None:
     base = next((word for word in words[1:] if word.endswith("kernel")), words[-1])
     r.put("_Z", "mangled", True, certainty="documented")
     function = base.removesuffix("_kernel")
-    op, short, role = KERNELS.get(function, ("", _words.plain(base), _words.role(base)))
+    role, op, short = row_for("vllm", function) or (_words.role(base), "", _words.plain(base))
     r.put(base, "op", op, "the name is literal")
     return r.done(role, "", short.replace("{}", "").strip())
 
