@@ -126,4 +126,4 @@ def test_a_role_from_words(name: str, role: str) -> None:
     ],
 )
 def test_splitting_op_lists(text: str, ops: list[str]) -> None:
-    assert _words.split_ops(text) == ops
+    assert list(_words.split_ops(text)) == ops

@@ -64,14 +64,9 @@ def role_of_op(op: str) -> str:
     return known.get(plain) or known.get(stem) or known.get(f"_{stem}") or role(name)
 
 
-def split_ops(text: str) -> list[str]:
-    """`_to_copy_add_native_layer_norm` -> [`_to_copy`, `add`, `native_layer_norm`]; linear."""
-    return list(_split_once(text))
-
-
 @lru_cache(maxsize=4096)
-def _split_once(text: str) -> tuple[str, ...]:
-    """Names that differ in a counter alone have one list of ops."""
+def split_ops(text: str) -> tuple[str, ...]:
+    """`_to_copy_add_native_layer_norm` -> `_to_copy`, `add`, `native_layer_norm`; linear."""
     ops: list[str] = []
     position, unknown = 0, False
     while position < len(text):

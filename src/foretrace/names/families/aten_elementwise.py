@@ -27,15 +27,6 @@ LOADERS = {
     "LoadWithoutCast": (False, "no type change; the pointers are not aligned enough for vectors"),
 }
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
-# functor -> (source, destination); `lambda` is the lambda's type; which fp8 the name does not tell
-COPIES = {
-    "direct_copy_kernel_cuda": ("", ""),
-    "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
-    "float16_copy_kernel_cuda": ("lambda", "f16"),
-    "float8_copy_kernel_cuda": ("lambda", ""),
-    "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
-    "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
-}
 
 
 class Functor(NamedTuple):
@@ -55,7 +46,7 @@ def _decode(r: NameParser) -> KernelId | None:
     r.put_cut()
     if not functor:
         return r.done("pointwise", "elementwise")
-    return (_copy if functor.leaf in COPIES else _op)(r, functor)
+    return (_copy if row_for("aten_copies", functor.leaf) else _op)(r, functor)
 
 
 def _memory(r: NameParser) -> None:
@@ -103,7 +94,7 @@ def _copy(r: NameParser, functor: Functor) -> KernelId:
     cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
     direct = functor.leaf.startswith("direct")
     r.put(functor.leaf, "functor", functor.leaf, "copies elements")
-    source, target = COPIES[functor.leaf]
+    source, target = row_for("aten_copies", functor.leaf) or ("", "")
     if found := _words.lambda_dtype(functor.text):
         dtype, written = found
         source = dtype if source or cast is False else ""

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import KernelId, NameParser, family, rx
-
-INDEX_OPS = {
-    "index_kernel_impl": ("aten::index", "index (gather"),
-    "index_put_kernel_impl": ("aten::index_put_", "index_put ("),
-    "index_fill_kernel_impl": ("aten::index_fill_", "index_fill ("),
-    "index_copy_kernel_impl": ("aten::index_copy_", "index_copy ("),
-    "take_put_kernel_impl": ("", "take/put ("),
-}
+from foretrace.names.families._parser import KernelId, NameParser, family, rows, rx
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -56,8 +48,8 @@ def _select(r: NameParser) -> KernelId:
 
 
 def _index(r: NameParser) -> KernelId:
-    inner = next((word for word in INDEX_OPS if f"{word}<" in r.arg(2)), "")
-    op, short = INDEX_OPS.get(inner, ("", "index ("))
+    known = (row for row in rows("aten_indexed") if f"{row[2]}<" in r.arg(2))
+    op, short, inner = next(known, ("", "index (", ""))
     _put_op(r, op)
     value = _put_value(r, next(iter(_cpp.inside(r.arg(2), inner)), "")) if inner else ""
     joint = ", " if short.endswith("gather") else ""

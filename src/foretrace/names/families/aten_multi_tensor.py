@@ -10,20 +10,10 @@ The role is `optimizer` for arithmetic (in practice optimizers launch these), `c
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import KernelId, NameParser, family, word_set
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, word_set
 from foretrace.names.families._words import op_word
 
 TEMPLATE = "multi_tensor_apply_kernel"
-OPERATIONS = {
-    "plus": "add",
-    "minus": "sub",
-    "multiplies": "mul",
-    "divides": "div",
-    "power_functor": "pow",
-    "negate": "neg",
-    "LerpFunctor": "lerp",
-    "reverse_power_functor": "pow",
-}
 UNARY = word_set("""
     copy sqrt rsqrt exp expm1 log log2 log10 log1p abs reciprocal sign sin cos tan tanh sigmoid
     erf floor ceil round trunc
@@ -79,8 +69,10 @@ def _word(functor: str, operation: str) -> str:
     if functor in ("CopyFunctor", "ZeroFunctor"):
         return functor.removesuffix("Functor").lower()
     if functor.startswith(("Binary", "Unary", "Ternary")) and operation:
+        if row := row_for("foreach", operation):
+            return row[0]
         word = op_word(operation)
-        return OPERATIONS.get(operation) or (word if word in UNARY else "")
+        return word if word in UNARY else ""
     return ""
 
 

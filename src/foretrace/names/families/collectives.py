@@ -44,19 +44,7 @@ _SYMMETRIC = (
     rf"nccl(?P<symmetric_memory>Sym)k?DevKernel_(?P<coll>{COLLECTIVES})_"
     r"(?P<algo>[A-Za-z0-9]+(?:_[A-Z][A-Za-z0-9]*)*)(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
 )
-_UNRELIABLE = "what the kernel was compiled for; another may have run inside it"
-# what a group of the patterns, which is a field, means
-_MEANINGS = {
-    "generation": "an older NCCL",
-    "symmetric_memory": "works on symmetric memory",
-    "name_algo": _UNRELIABLE,
-    "name_proto": _UNRELIABLE,
-    "name_redop": _UNRELIABLE,
-    "dtype": "element type; signed integers may show as unsigned",
-    "name_dtype": "element type; int8_t stands for bytes where nothing is reduced",
-    "algo": "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)",
-    "redop": "the reduction",
-}
+_ELEMENTS = "element type; signed integers may show as unsigned"
 _VALUES = {"generation": "ncclKernel_ (NCCL <= 2.18)", "symmetric_memory": True}
 # What a cut may have changed: the last words may be half ones (`int8` of `int8_t`).
 _SOFT = ("name_redop", "redop", "dtype", "name_dtype")
@@ -89,7 +77,7 @@ def _fields(r: NameParser, found: dict[str, str | None]) -> None:
     for field, text in found.items():
         if text and field not in ("coll", *soft):
             value = text.upper() if field == "name_algo" else _VALUES.get(field, text)
-            r.put(text, field, value, _MEANINGS[field])
+            r.put(text, field, value, _ELEMENTS if field == "dtype" else "")
     if r.get("name_proto") and r.certainty == "documented":
         meaning = "the two words above prove nothing"
         r.put(r.get("name_proto"), "name_algo_proto_reliable", False, meaning)

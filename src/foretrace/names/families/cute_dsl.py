@@ -37,12 +37,6 @@ def class_of(name: str) -> re.Match[str] | None:
     return rx(_NAME).match(name[:600]) if name.startswith("kernel_cutlass_") else None
 
 
-def _decode(r: NameParser) -> KernelId | None:
-    """Flash attention 4."""
-    found = class_of(r.name)
-    return _attention(r, found["class"]) if found and "Flash" in found["class"] else None
-
-
 def _decode_user(r: NameParser) -> KernelId | None:
     """Any other class or function."""
     found = class_of(r.name)
@@ -57,7 +51,12 @@ def _decode_user(r: NameParser) -> KernelId | None:
     return r.done(_words.role(called), "cute", _words.plain(called), r.get("dtype_in"))
 
 
-def _attention(r: NameParser, kernel: str) -> KernelId:
+def _attention(r: NameParser) -> KernelId | None:
+    """Flash attention 4."""
+    found = class_of(r.name)
+    kernel = found["class"] if found else ""
+    if "Flash" not in kernel:
+        return None
     backward = "Backward" in kernel
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
     way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
@@ -98,7 +97,7 @@ def _quack(r: NameParser) -> KernelId | None:
 _FA4, _USER = "op arch class dtype_in", "class function dtype_in"
 _QUACK = "lib class op epilogue arch dtype_in"
 FAMILIES = (
-    family("flash_attention_4_cute", _decode, 15, _FA4, hint="^kernel_cutlass_"),
+    family("flash_attention_4_cute", _attention, 15, _FA4, hint="^kernel_cutlass_"),
     family("quack", _quack, 15, _QUACK, hint="^kernel_cutlass_"),
     family("cute_dsl", _decode_user, 16, _USER, hint="^kernel_cutlass_"),
 )

@@ -24,20 +24,18 @@ _ACTIVATION = r"\b(silu|gelu_tanh|gelu)\b"
 
 def _decode(r: NameParser) -> KernelId | None:
     if found := class_of(r.name):
-        return _cute(r, found["class"]) if found["module"].startswith("flashinfer") else None
+        if not found["module"].startswith("flashinfer"):
+            return None
+        r.put("flashinfer", "lib", LIB, f"{LIB}, in the CuTe DSL")
+        called: str = r.read(found["class"], "class")
+        put_dtype(r)
+        return r.done(_words.role(called), "", _words.plain(called), r.get("dtype_in"))
     if r.cpp.scope.split("::")[0] != "flashinfer":
         return None
     r.certainty = "documented"
     r.put("flashinfer", "lib", LIB)
     r.found = rx(_ATTENTION).fullmatch(r.base)
     return _attention(r) if r.found else _literal(r)
-
-
-def _cute(r: NameParser, called: str) -> KernelId:
-    r.put("flashinfer", "lib", LIB, f"{LIB}, in the CuTe DSL")
-    r.read(called, "class")
-    put_dtype(r)
-    return r.done(_words.role(called), "", _words.plain(called), r.get("dtype_in"))
 
 
 def _attention(r: NameParser) -> KernelId:

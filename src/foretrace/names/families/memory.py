@@ -6,20 +6,8 @@ PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import KernelId, NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for
 
-KINDS = {
-    "HtoD": "host to device",
-    "DtoH": "device to host",
-    "DtoD": "within the device",
-    "PtoP": "between GPUs",
-    "HtoH": "within the host",
-    "HtoA": "host to array",
-    "AtoH": "array to host",
-    "AtoA": "array to array",
-    "AtoD": "array to device",
-    "DtoA": "device to array",
-}
 MEMORY = {
     "Pageable": "ordinary host memory: the copy is staged and usually blocks the host",
     "Pinned": "page-locked host memory",
@@ -47,7 +35,8 @@ def _decode(r: NameParser) -> KernelId | None:
         r.put(r["filled"], "kind", r["filled"], "the memory filled")
         return r.done("copy", r.name)
     r.put("Memcpy", "op", "memcpy", "copies memory")
-    r.put(r["kind"], "kind", r["kind"], KINDS.get(r["kind"], "unknown direction"))
+    known = row_for("memcpy", r["kind"])
+    r.put(r["kind"], "kind", r["kind"], known[0] if known else "unknown direction")
     for field, side in (("src", "from"), ("dst", "to")):
         memory = MEMORY.get(r[field], f"{r[field].lower()} memory")
         r.put(r[field], field, r[field], f"{side} {memory}")

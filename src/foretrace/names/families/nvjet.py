@@ -9,20 +9,11 @@ shapes and the letters come in any order; the ones that nobody explains are kept
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import KernelId, NameParser, family, shape
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, shape
 from foretrace.names.families._tables import by_spelling, rx, uncut
 
 TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
 FLOATS = frozenset("htsqro")
-EPILOGUE = {
-    "bias": "a bias vector is added at the end",
-    "relu": "ReLU at the end",
-    "gelu": "GELU at the end",
-    "drelu": "the gradient of ReLU at the end",
-    "dgelu": "the gradient of GELU at the end",
-    "aux": "an auxiliary buffer is read or written at the end",
-    "bgrad": "the bias gradient is summed",
-}
 _EPILOGUE_WORD = r"(drelu|dgelu|bgrad|relu|gelu|bias|aux)([htsqr](?![a-z])|[ab](?![a-z]))?"
 _SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"
 _HEAD = (
@@ -102,7 +93,7 @@ def _words(r: NameParser, words: list[str]) -> None:
             found = [part.group(1) for part in rx(_EPILOGUE_WORD).finditer(word)]
             epilogue += found
             certainty = "checked" if word in ("bias", "gelubias") else "inferred"
-            meaning = "; ".join(EPILOGUE[part] for part in found)
+            meaning = "; ".join(row[0] for part in found if (row := row_for("nvjet_ends", part)))
             r.put(word, "epilogue", epilogue, meaning, certainty)
         elif rx(_SCALING).fullmatch(word):
             scaling.append(word)

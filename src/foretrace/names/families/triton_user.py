@@ -23,14 +23,6 @@ _HABIT = (
     r"(?:_\w{1,24})?|triton_\w+"
 )
 _SPEC = "0123456789cde"  # how Triton writes what it made a kernel for: 0d1d2de3
-ATTENTION = {
-    "bwd_kernel_dk_dv": "bwd",
-    "bwd_kernel_dq": "bwd",
-    "bwd_preprocess": "bwd",
-    "attn_fwd": "fwd",
-    "bwd_kernel_fuse": "bwd",
-    "attn_bwd": "bwd",
-}
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -40,8 +32,8 @@ def _decode(r: NameParser) -> KernelId | None:
         r.found = found
         return _ogs(r)
     plain = _without_spec(r.name)
-    if plain in ATTENTION:
-        return _attention(r, plain, ATTENTION[plain])
+    if way := row_for("user_triton_attention", plain):
+        return _attention(r, plain, *way)
     if known := row_for("user_triton", plain):
         return _known(r, plain, *known)
     if not rx(_HABIT).fullmatch(plain):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.names.families import _words
-from foretrace.names.families._parser import KernelId, NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for
 from foretrace.names.families._tables import PAIR, TRIPLE, by_spelling, is_cut, joined, rx
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
@@ -33,14 +33,6 @@ _BMM = (
     rf"(?:_(?P<stages>s\d{{1,3}}))?(?:_et(?P<epilogue_tile>{PAIR}))?(?:_m(?P<mma>{TRIPLE}))?"
     rf"(?:_c(?:ga)?(?P<cluster>{TRIPLE}))?(?P<rest>\w*)(?:\(|$)"
 )
-EPILOGUES = {
-    "biasM": "bias",
-    "biasN": "bias",
-    "swiGlu": "swiglu",
-    "geGlu": "geglu",
-    "relu2": "relu2",
-    "silu": "silu",
-}
 GEMM_TYPES = {"out": "dtype_out", "a": "dtype_a", "b": "dtype_b", "acc": "dtype_acc"}
 QUANT = {"0": "fp4", "1": "fp4", "2": "mxfp8"}
 
@@ -93,10 +85,9 @@ def _decode_gemm(r: NameParser) -> KernelId:
 def _gemm_rest(r: NameParser, words: list[str]) -> None:
     epilogue: list[str] = []
     for word in words:
-        end = EPILOGUES.get(word)
-        if end:
-            epilogue.append(end)
-            r.put(word, "epilogue", epilogue, f"{end} at the end")
+        if end := row_for("trtllm_ends", word):
+            epilogue += end
+            r.put(word, "epilogue", epilogue, f"{end[0]} at the end")
         elif rx(r"[NT]{2}").fullmatch(word):
             r.put_layout(word, word.lower())
         elif word == "transOut":
