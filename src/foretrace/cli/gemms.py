@@ -90,27 +90,27 @@ def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any
 
     found = table.named(show)
     point = answers.parse_size(near or predict or "1x1x1", *(rest[name] for name in KIND))
-    if predict:
-        return _predicted(found, point)
-    return (answers.near_to if near else answers.mapped)(found, point)
+    if near:
+        return answers.document(found, near=answers.explain_shape(found, point))
+    return _predicted(found, point) if predict else answers.mapped(found, point)
 
 
 def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
     """A prediction, marked where torch sees the card of the map."""
     from msgspec.structs import replace
 
-    from foretrace.names.gemms.answers import predicted
+    from foretrace.names.gemms.answers import document
+    from foretrace.names.gemms.distance import Nearest
 
-    document = predicted(found, point)
-    answer = document.predict
-    assert answer is not None
+    answer = Nearest(found).predict(point)
     try:
         from foretrace.record.experiments.gemms.sweep import marked
     except ModuleNotFoundError:
         live, why = None, "torch is not installed"
     else:
         live, why = marked(found, point, answer.family, answer.us)
-    return replace(document, predict=replace(answer, live=live, not_live=why))
+    answer = replace(answer, live=live, not_live=why)
+    return document(found, accuracy=found.facts.held_out, predict=answer)
 
 
 def _measured(rest: dict[str, Any]) -> GemmsDocument:

@@ -327,7 +327,7 @@ def _parse_words(size: str, *words: str) -> GemmPoint:
 
 def mapped(found: GemmMap, kind: GemmPoint) -> gemms.GemmsDocument:
     """The map: how good its predictions are, and a plane of it."""
-    return _document(found, accuracy=found.facts.held_out, heat=plane(found, kind))
+    return document(found, accuracy=found.facts.held_out, heat=plane(found, kind))
 
 
 def plane(found: GemmMap, kind: GemmPoint) -> gemms.HeatPlane:
@@ -364,18 +364,8 @@ def plane(found: GemmMap, kind: GemmPoint) -> gemms.HeatPlane:
     return gemms.HeatPlane(kind.dtype, kind.layout, kind.epilogue, made)
 
 
-def near_to(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
-    """Why a shape gets its kernel."""
-    return _document(found, near=explain_shape(found, point))
-
-
-def predicted(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
-    """The kernel and the time of a shape, by the nearest matmuls of the map."""
-    answer = Nearest(found).predict(point)
-    return _document(found, accuracy=found.facts.held_out, predict=answer)
-
-
-def _document(found: GemmMap, **parts: object) -> gemms.GemmsDocument:
+def document(found: GemmMap, **parts: object) -> gemms.GemmsDocument:
+    """The document of a map, with what was asked of it."""
     facts = found.facts
     head = (SCHEMA, facts.device, facts.command, facts.environment, found.frame.height)
     return gemms.GemmsDocument(*head, **parts)  # type: ignore[arg-type]
