@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from mmap import mmap
 
@@ -20,7 +19,7 @@ import numpy as np
 from foretrace.base import budget
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.read.event_layouts import EventLayout, EventRows, add_layout, read_window
-from foretrace.read.kineto.parallel import receive_message, send_message
+from foretrace.read.kineto.parallel import end_child, receive_message, send_message
 from foretrace.read.pickles import WINDOW
 
 WORTHWHILE = 256 << 20  # bytes that are left to read
@@ -100,10 +99,7 @@ class ReadAhead:
         """Leave no process behind."""
         self.pipe.close()
         self.freed.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        end_child(self.pid)
 
 
 def _child(

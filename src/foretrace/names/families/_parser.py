@@ -22,7 +22,6 @@ from foretrace.names.families._tables import (
     TRIPLE,
     WORDS,
     arch_meaning,
-    by_role,
     is_cut,
     joined,
     layout_meaning,
@@ -35,7 +34,7 @@ from foretrace.names.families._tables import (
 from foretrace.schema.kernel import Family, KernelId, Part
 
 __all__ = ["KernelId", "NameParser", "family", "number", "shape"]
-__all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "by_role", "is_cut", "row_for", "rows"]
+__all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "is_cut", "row_for", "rows"]
 __all__ += ["rx", "uncut", "word_set"]
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"
@@ -154,10 +153,16 @@ class NameParser:
         """State the groups of the pattern that are called as their fields."""
         self.read_all([self[field] for field in fields.split()], fields, certainty)
 
-    def flags(self, texts: Iterable[str], fields: Iterable[str], **meanings: str) -> None:
-        """State flags of a template in their order, those that are off too."""
-        flags = (text for text in texts if _cpp.boolean(text) is not None)
-        for text, field in zip(flags, fields, strict=False):
+    def flags(
+        self, texts: Iterable[str], template: str, otherwise: str = "", **meanings: str
+    ) -> None:
+        """State the flags of a template in their order, those that are off too.
+
+        Which they are, their number tells; `otherwise` for a number that is not known.
+        """
+        flags = [text for text in texts if _cpp.boolean(text) is not None]
+        row = row_for("flags", f"{template} {len(flags)}")
+        for text, field in zip(flags, (row[0] if row else otherwise).split(), strict=False):
             meaning = meanings.get(field) or _fields()[field][1]
             self.put(text, field, _cpp.boolean(text), f"{meaning} | not: {meaning}")
 

@@ -85,11 +85,11 @@ def word_set(text: str) -> frozenset[str]:
 
 
 @cache
-def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
-    """Role and entries of each `role: entry entry …`; what is indented further goes on."""
+def by_role(table: str) -> tuple[tuple[str, list[str]], ...]:
+    """Role and words of each `role: word word …`; what is indented further goes on."""
     entries = rx(r"\n    (?=\w+: )").split(f"\n{words(table).rstrip()}")[1:]
     pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
-    return tuple((role, text.split(separator)) for role, text in pairs)
+    return tuple((role, text.split()) for role, text in pairs)
 
 
 def by_spelling(table: str) -> dict[str, str]:

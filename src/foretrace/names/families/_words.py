@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import by_role, rx, word_set, words
+from foretrace.names.families._tables import by_role, row_for, rx, word_set, words
 from foretrace.schema.kernel import Family, KernelId
 
 VIEWS = word_set("""
@@ -37,12 +37,6 @@ def vocabulary() -> frozenset[str]:
 @cache
 def _role_by_op() -> dict[str, str]:
     return {op: role for role, ops in by_role("roles") for op in ops}
-
-
-@cache
-def _op_by_functor() -> dict[str, str]:
-    entries = words("misleading").strip().replace(";", "\n").splitlines()
-    return dict(entry.strip().split(" = ") for entry in entries)
 
 
 def is_op(word: str) -> bool:
@@ -117,7 +111,8 @@ def op_word(functor: str) -> str:
     for ending in (*_ENDINGS.split(), "Functor", "_cuda", "_impl"):
         word = word.removesuffix(ending)
     word = rx(r"(?<=[a-z0-9])(?=[A-Z])").sub("_", word).lower().strip("_")
-    return _op_by_functor().get(word, word)
+    row = row_for("misleading", word)
+    return row[0] if row else word
 
 
 def lambda_types(text: str) -> list[str]:

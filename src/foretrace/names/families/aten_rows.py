@@ -39,12 +39,6 @@ def _norm(r: NameParser) -> KernelId | None:
     return r.done("normalization", short, dtype)
 
 
-_SOFTMAX_OPS = {
-    (False, False): "aten::_softmax",
-    (True, False): "aten::_log_softmax",
-    (False, True): "aten::_softmax_backward_data",
-    (True, True): "aten::_log_softmax_backward_data",
-}
 _SOFTMAX = r"softmax_warp_(forward|backward)|cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
 
 
@@ -55,7 +49,8 @@ def _softmax(r: NameParser) -> KernelId:
     log = (_warp if warp else _block)(r)
     backward = "ackward" in r.base
     if log is not None:
-        r.put(r.base, "op", _SOFTMAX_OPS[log, backward], certainty="checked")
+        op = f"aten::_{'log_' * log}softmax{'_backward_data' * backward}"
+        r.put(r.base, "op", op, certainty="checked")
     word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
     way = "warp" if warp else "spatial" if r[2] else "block"
     return r.done("softmax", f"{word} {{dtype_in}} ({way})")

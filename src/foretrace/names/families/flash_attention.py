@@ -17,28 +17,6 @@ from itertools import takewhile
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
-_MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
-# kernel and number of flags after its traits -> the flags
-FLAGS = {
-    ("flash_fwd_kernel", 7): ("dropout", *_MASKS, "return_softmax"),
-    ("flash_fwd_kernel", 8): ("dropout", *_MASKS, "softcap", "return_softmax"),
-    ("flash_fwd_splitkv_kernel", 7): (*_MASKS, "split", "append_kv"),
-    ("flash_fwd_splitkv_kernel", 8): (*_MASKS, "softcap", "split", "append_kv"),
-    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 6): ("dropout", *_MASKS),
-    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 7): ("dropout", *_MASKS, "softcap"),
-}
-_COMMON3 = ("causal", "local", "softcap", "varlen")
-_BACKWARD3 = (*_COMMON3, "deterministic", "swap_sdp", "swap_dkv", "swap_dq")
-# way, chip and number of flags after version 3's types -> the flags
-FLAGS3 = {
-    ("Fwd", "90", 12): (
-        *(*_COMMON3, "paged_kv", "append_kv", "has_qv", "pv_in_registers", "overlap"),
-        *("pack_gqa", "split", "v_colmajor"),
-    ),
-    ("Fwd", "80", 8): (*_COMMON3, "paged_kv", "append_kv", "pack_gqa", "split"),
-    ("Bwd", "90", 8): _BACKWARD3,
-    ("Bwd", "80", 8): _BACKWARD3,
-}
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
@@ -54,9 +32,7 @@ def _decode(r: NameParser) -> KernelId | None:
     place = next((i for i, text in enumerate(r.cpp.args) if "kernel_traits<" in text), -1)
     if place >= 0:
         _traits(r, _cpp.inside(r.cpp.args[place], _cpp.leaf(r.cpp.args[place])))
-        texts = r.cpp.args[place + 1 :]
-        count = sum(_cpp.boolean(text) is not None for text in texts)
-        r.flags(texts, FLAGS.get((r.base, count), ()))
+        r.flags(r.cpp.args[place + 1 :], r.base)
     return _done(r, f"{short} {{dtype_in}}")
 
 
@@ -119,9 +95,8 @@ def _flags3(r: NameParser, args: tuple[str, ...], way: str, chip: str) -> None:
     tag = next((place for place, text in enumerate(args) if "arch::Sm" in text), len(args))
     texts = tuple(takewhile(lambda text: _cpp.boolean(text) is not None, args[tag + 1 :]))
     cut = r.name.count("<") != r.name.count(">") and tag + 1 + len(texts) == len(args)
-    fields = () if cut else FLAGS3.get((way, chip, len(texts)), ())
     paged = "loads a paged KV cache without TMA"
-    r.flags(texts, fields or ("causal", "local"), paged_kv=paged)
+    r.flags(texts, "" if cut else f"{way}{chip}", "causal local", paged_kv=paged)
 
 
 _STATES = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"

@@ -6,16 +6,13 @@ the gradient too.
 
 from __future__ import annotations
 
-from functools import cache
-
-from foretrace.names.families._parser import KernelId, NameParser, by_role, family, rx
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx
 
 _NAME = (
     r"_?(?P<thing>[a-z][a-z0-9_]{0,78}?)_(?:kernel_(?P<late>forward|backward)"
     r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
     r"(?:_[a-z0-9]+)*)"
 )
-_NEIGHBOURHOOD = r"_(?:fused|dense|sparse)_neighborhood_(?:attention_)?\w+_kernel"
 
 
 def _decode(r: NameParser) -> KernelId | None:
@@ -23,7 +20,7 @@ def _decode(r: NameParser) -> KernelId | None:
     known = _known(plain) if len(r.name) <= 80 else None
     if not known:
         return None
-    short, role = known
+    role, short = known
     r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
     r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
     r.note("", "block size and warps are not in the name: --in TRACE reads them from a launch")
@@ -32,25 +29,15 @@ def _decode(r: NameParser) -> KernelId | None:
     return r.done(role, short)
 
 
-def _known(plain: str) -> tuple[str, str] | None:
-    """The short name and role of one of Liger's functions."""
-    if whole := _functions("liger_whole").get(plain):
-        return whole
-    if rx(_NEIGHBOURHOOD).fullmatch(plain):
-        return "neighborhood attention", "attention"
+def _known(plain: str) -> tuple[str, ...] | None:
+    """The role and the short name of one of Liger's functions."""
     found = rx(_NAME).fullmatch(plain)
-    if not found or found["thing"] not in _functions("liger"):
-        return None
-    short, role = _functions("liger")[found["thing"]]
+    row = row_for("liger", found["thing"]) if found else None
+    if not found or not row:
+        return row_for("liger_whole", plain)
+    role, short = row
     way = "fwd" if (found["late"] or found["way"]).startswith(("forward", "fwd")) else "bwd"
-    return f"{short} {way}{' (tanh)' if found['thing'] == 'geglu_tanh' else ''}", role
-
-
-@cache
-def _functions(table: str) -> dict[str, tuple[str, str]]:
-    """Function -> (short name, role)."""
-    entries = ((role, entry.split(" = ")) for role, found in by_role(table, ";") for entry in found)
-    return {words[0].strip(): (words[-1].strip(), role) for role, words in entries}
+    return role, f"{short} {way}{' (tanh)' if found['thing'] == 'geglu_tanh' else ''}"
 
 
 FAMILY = family("liger_triton", _decode, 70, "lib op", "documented", hint=r"^\w+$")

@@ -26,13 +26,6 @@ from __future__ import annotations
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx
 
-# the flags between the sizes and the types, by way and number
-FLAGS = {
-    ("fwd", 4): ("even_len", "variable_b", "variable_c", "has_z"),
-    ("fwd", 5): ("even_len", "variable_b", "variable_c", "has_z", "varlen"),
-    ("bwd", 5): ("even_len", "variable_b", "variable_c", "delta_softplus", "has_z"),
-}
-
 
 def _scan(r: NameParser) -> KernelId | None:
     if row := row_for("mamba", rx(r"_\d{1,3}$").sub("", r.name[:80])):
@@ -50,10 +43,9 @@ def _scan(r: NameParser) -> KernelId | None:
     r.put(r.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
     args = _cpp.inside(r.arg(0), _cpp.leaf(r.arg(0)))
     r.read_all(args, "threads items")
-    flags = [text for text in args if _cpp.boolean(text) is not None]
     types = [text for text in args[2:] if _cpp.dtype(text)]
     if types or not r.cpp.truncated:  # all flags stand in front of the types
-        r.flags(flags, FLAGS.get((way, len(flags)), ()))
+        r.flags(args, f"selective_scan_{way}")
     r.read_all(types, "dtype_in dtype_weight dtype_state")
     gated = "gated" if r.get("has_z") else ""
     return r.done("scan", f"selective scan {way} {{dtype_in}}", gated)

@@ -11,7 +11,7 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import KernelId, NameParser, family, shape
+from foretrace.names.families._parser import KernelId, NameParser, family, rows, shape
 from foretrace.names.families._tables import TRIPLE, arch_meaning, by_spelling, is_cut, rx, uncut
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
@@ -20,19 +20,6 @@ TYPES = by_spelling(
     "c64 = C; c128 = Z"
 )
 ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
-PARAMETERS = (
-    (r"_MI(\d{1,4}(?:x\d{1,4}){2,3})(?=_)", "mfma", "shape of one matrix instruction"),
-    (r"_GSU(\d{1,4})(?=_|$)", "global_split_u", "pieces that K is split into"),
-    (r"_GSUA([A-Z]+)(?=_|$)", "gsu_algorithm", "how pieces of a split K would be added"),
-    (r"_ISA(\w+?)(?=_|$)", "arch", "written for this chip"),
-    (r"_SK(\d{1,4})(?=_|$)", "stream_k", "stream-K scheduling, 0 is off"),
-    (r"_WG(\d{1,4}_\d{1,4}_\d{1,4})(?=_|$)", "workgroup", "threads of a workgroup"),
-)
-ABILITIES = (
-    (r"Bias\w*", "bias", "can add a bias"),
-    ("SAV", "scale_alpha_vec", "can scale by a vector"),
-    ("UserArgs", "user_args", "can take its arguments from device memory"),
-)
 _T = "F8|B8|I8|[SDHBIXCZ]"
 _HEAD = (
     r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?"
@@ -56,7 +43,7 @@ def _decode(r: NameParser) -> KernelId:
     r.put_tile(r["tile"])
     tail = uncut(r.name)[head.end() : 4000]
     # a parameter is the capital letters of its name and its value; the telling ones are read
-    for pattern, field, meaning in PARAMETERS:
+    for field, meaning, pattern in rows("tensile"):
         if found := rx(pattern).search(tail):
             words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
             words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
@@ -81,7 +68,7 @@ def _problem(r: NameParser, problem: str) -> None:
 
 
 def _abilities(r: NameParser, words: list[str]) -> None:
-    for pattern, field, meaning in ABILITIES:
+    for field, meaning, pattern in rows("tensile_abilities"):
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
         r.put(text, field, bool(text), f"{meaning} | it cannot: no word for it ({meaning})")
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")

@@ -266,6 +266,11 @@ def _end(children: list[tuple[int, IO[bytes]]]) -> None:
     """Leave no worker behind, whatever happened."""
     for pid, pipe in children:
         pipe.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        end_child(pid)
+
+
+def end_child(pid: int) -> None:
+    """End a forked process, and wait until it has ended."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
