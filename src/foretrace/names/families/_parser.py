@@ -25,6 +25,7 @@ from foretrace.names.families._tables import (
     is_cut,
     joined,
     layout_meaning,
+    one_of,
     row_for,
     rows,
     rx,
@@ -34,7 +35,7 @@ from foretrace.names.families._tables import (
 from foretrace.schema.kernel import Family, KernelId, Part
 
 __all__ = ["KernelId", "NameParser", "family", "number", "shape"]
-__all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "is_cut", "row_for", "rows"]
+__all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "is_cut", "one_of", "row_for", "rows"]
 __all__ += ["rx", "uncut", "word_set"]
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"

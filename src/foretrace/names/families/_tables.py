@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,11 @@ def is_cut(name: str) -> bool:
 def uncut(name: str) -> str:
     """The name without the half word that a report left at its end (`…_ldg8_f2f_stages_6...`)."""
     return name.rstrip(".…").rpartition("_")[0] if is_cut(name) else name
+
+
+def one_of(names: Sequence[str], number: int | None) -> str:
+    """What a number of a template stands for; "" for one beyond the last."""
+    return names[number] if number is not None and 0 <= number < len(names) else ""
 
 
 def joined(*words: Any) -> str:
@@ -127,14 +133,6 @@ CONVOLUTIONS = {
     "conv_fprop": "convolution, forward",
     "conv_dgrad": "convolution, input gradient",
     "conv_wgrad": "convolution, weight gradient",
-}
-CLASSES = {
-    "simt": "plain CUDA cores",
-    "tensorop": "tensor cores",
-    "wmma_tensorop": "tensor cores through the WMMA interface",
-    "sptensorop": "tensor cores, sparse",
-    "bstensorop": "tensor cores, block-scaled",
-    "bssptensorop": "tensor cores, block-scaled and sparse",
 }
 GENERATION = by_spelling("""
     Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89

@@ -14,7 +14,10 @@ def _decode(r: NameParser) -> KernelId | None:
         words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
         return r.done("copy", words if value and dims else "cat")
     if r.base in ("indexSelectSmallIndex", "indexSelectLargeIndex"):
-        return _select(r)
+        _put_op(r, "aten::index_select")
+        value = _put_value(r, r.arg(0))
+        r.read(r.arg(1), "index_dtype")
+        return r.done("scatter_gather", "index_select", value, "(embedding)")
     if r.base == "index_elementwise_kernel":
         return _index(r)
     if r.base == "_scatter_gather_elementwise_kernel":
@@ -38,13 +41,6 @@ def _put_value(r: NameParser, text: str) -> str:
 def _put_op(r: NameParser, op: str) -> None:
     r.put(r.base, "template", r.base, "ATen's kernel for this kind of addressing")
     r.put(r.base, "op", op, certainty="checked")
-
-
-def _select(r: NameParser) -> KernelId:
-    _put_op(r, "aten::index_select")
-    value = _put_value(r, r.arg(0))
-    r.read(r.arg(1), "index_dtype")
-    return r.done("scatter_gather", "index_select", value, "(embedding)")
 
 
 def _index(r: NameParser) -> KernelId:

@@ -18,7 +18,11 @@ def _decode(r: NameParser) -> KernelId | None:
     if r.base.startswith("distribution_elementwise_grid_stride_kernel"):
         return _distribution(r)
     if r.base.startswith("fused_dropout_kernel"):
-        return _dropout(r)
+        _put_op(r, "aten::native_dropout")
+        r.read(r.arg(0), "dtype", certainty="documented")
+        if r.base.endswith("_vec"):
+            r.read(r.arg(4), "vec", certainty="inferred")
+        return r.done("random", "dropout {dtype}")
     row = r.row("aten_random")
     if not row:
         return None
@@ -43,14 +47,6 @@ def _distribution(r: NameParser) -> KernelId:
     types = _cpp.inside(r.name, f"{transform[1]}_and_transform") if transform else ()
     r.read(_cpp.nth(types, 0), "dtype", "writes {}")
     return r.done("random", f"{word}_ {{dtype}}" if word else "random fill")
-
-
-def _dropout(r: NameParser) -> KernelId:
-    _put_op(r, "aten::native_dropout")
-    r.read(r.arg(0), "dtype", certainty="documented")
-    if r.base.endswith("_vec"):
-        r.read(r.arg(4), "vec", certainty="inferred")
-    return r.done("random", "dropout {dtype}")
 
 
 _HINT = "distribution_|dropout_kernel|andperm|ultinomial|renormRows"

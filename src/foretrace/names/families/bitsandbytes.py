@@ -13,7 +13,7 @@ The format is 0 (8-bit, by a code book), 1 (FP4) or 2 (NF4); the optimizer is a 
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import KernelId, NameParser, family, rx
+from foretrace.names.families._parser import KernelId, NameParser, family, one_of, rx
 
 FORMATS = ("8-bit", "fp4", "nf4")
 OPTIMIZERS = ("Adam", "momentum SGD", "RMSprop", "LARS", "Adagrad", "Lion", "AdEMAMix")
@@ -31,7 +31,9 @@ def _decode(r: NameParser) -> KernelId | None:
         r.put(chip[0], "mma", [int(size) for size in chip.groups()[1:]])
     dtype = r.read(r.arg(0), "dtype")
     if op == "optimizer":
-        return r.done(role, "bnb", short, _optimizer(r), dtype)
+        known = one_of(OPTIMIZERS, _cpp.integer(r.arg(1)))
+        r.put(r.arg(1), "optimizer", known, "the optimizer: {}")
+        return r.done(role, "bnb", short, known or "optimizer", dtype)
     return r.done(role, "bnb", short, dtype, _format(r, op))
 
 
@@ -41,21 +43,13 @@ def _format(r: NameParser, op: str) -> str:
         return ""
     text = r.arg(2 if r.base.endswith("Small") else 4)
     last = len(r.cpp.args) == (3 if r.base.endswith("Small") else 5)
-    number = _cpp.integer(text) if last else None
-    if number is None or not 0 <= number < len(FORMATS):
+    known = one_of(FORMATS, _cpp.integer(text) if last else None)
+    if not known:
         return ""
-    r.put(text, "format", FORMATS[number], "the format of fewer bits: {}")
+    r.put(text, "format", known, "the format of fewer bits: {}")
     if op == "quantize":
         r.read(r.arg(1), "block")
-    return f"{'->' if op == 'quantize' else '<-'} {FORMATS[number]}"
-
-
-def _optimizer(r: NameParser) -> str:
-    number = _cpp.integer(r.arg(1))
-    if number is None or not 0 <= number < len(OPTIMIZERS):
-        return "optimizer"
-    r.put(r.arg(1), "optimizer", OPTIMIZERS[number], "the optimizer: {}")
-    return OPTIMIZERS[number]
+    return f"{'->' if op == 'quantize' else '<-'} {known}"
 
 
 _HINT = r"^(?:void )?(?:k[A-Z]\w+|kgemm_4bit\w+|gemm_4bit\w+|kdequant_mm\w+)<"

@@ -14,7 +14,6 @@ from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import (
     ACCUMULATOR,
-    CLASSES,
     CONVOLUTIONS,
     PAIR,
     WORDS,
@@ -53,7 +52,7 @@ def _named(r: NameParser, by_cudnn: bool) -> KernelId:
     if r["sm"] and not by_cudnn:
         meaning = "cuBLAS prints the number, the public generator does not"
         r.put(r["sm"], "lib", "cublas", meaning, "inferred")
-    r.put(r["opclass"], "opclass", r["opclass"], CLASSES[r["opclass"]])
+    r.put_word(r["opclass"], "opclass")
     r.put(r["opclass"], "tensor_core", r["opclass"] != "simt")
     r.put_core()
     r.put(r["core"], "math_dtype", r["math"], "inputs are rounded to {} for the multiplication")

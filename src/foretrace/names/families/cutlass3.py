@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from foretrace.names.families import _cpp
 from foretrace.names.families._parser import KernelId, NameParser, family, shape
-from foretrace.names.families._tables import CLASSES, TRIPLE, WORDS, rx, uncut
+from foretrace.names.families._tables import TRIPLE, WORDS, rx, uncut
 
 ENTRY = "cutlass::device_kernel"
 BLOCK_SCALES = {
@@ -60,7 +60,7 @@ def _named(r: NameParser) -> KernelId:
     whole, end = r.found.string, r.found.end()
     r.note("cutlass3x", "CUTLASS 3, as its generator writes names")
     r.put_arch(r["arch"])
-    r.put(r["opclass"], "opclass", r["opclass"], CLASSES[r["opclass"]])
+    r.put_word(r["opclass"], "opclass")
     r.put(r["opclass"], "tensor_core", r["opclass"] != "simt")
     r.put(r["core"], "op", "gemm", "a matmul")
     if "x" in r["mma"]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import KernelId, NameParser, arch_meaning, family, rx
+from foretrace.names.families._parser import KernelId, NameParser, arch_meaning, family, one_of, rx
 
 TYPES = {"fp8": "e4m3", "bf16": "bf16", "tf32": "tf32"}
 GEMM_TYPES = (
@@ -68,10 +68,9 @@ def _gemm(r: NameParser) -> KernelId:
         _sizes(r, numbers[start:], grouped_first=old, whole=ended)
     _types(r, args)
     grouping = next((text for text in args if "GemmType)" in text), "")
-    number = int(grouping[-1]) if grouping[-1:].isdigit() else -1
-    if 0 <= number < len(GEMM_TYPES):
-        r.put(grouping, "grouping", GEMM_TYPES[number], "{}")
-    group = "grouped" if 0 < number != 4 else "batched" if number == 4 else ""
+    number = _cpp.integer(grouping[-1:])
+    r.put(grouping, "grouping", one_of(GEMM_TYPES, number), "{}")
+    group = "batched" if number == 4 else "grouped" if number else ""
     dtype = "{dtype_in}" if r.get("dtype_in") else "{dtype_a}"
     return r.done("gemm", f"DeepGEMM {group} {{arch}} {{tile}} {dtype} {{recipe}}")
 

@@ -13,7 +13,7 @@ it is `vec` times `bdx`.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import KernelId, NameParser, family, rx
+from foretrace.names.families._parser import KernelId, NameParser, family, one_of, rx
 from foretrace.names.families.cute_dsl import class_of, put_dtype
 
 LIB = "FlashInfer"
@@ -58,9 +58,7 @@ def _prefill(r: NameParser) -> None:
     args = _cpp.inside(r.arg(0), _cpp.leaf(r.arg(0)))
     if len(args) < 13 or "MaskMode" not in args[0]:
         return
-    mask = args[0][-1:]
-    known = MASKS[int(mask)] if mask.isdigit() and int(mask) < len(MASKS) else ""
-    r.put(args[0], "mask", known)
+    r.put(args[0], "mask", one_of(MASKS, _cpp.integer(args[0][-1:])))
     r.read(args[1], "tile_q", "{} query rows per block")
     parts = _cpp.integer(args[4])
     r.put(args[4], "head_dim", parts and 16 * parts, f"head dimension: {parts} MMAs of 16")

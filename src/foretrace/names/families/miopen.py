@@ -51,7 +51,13 @@ def _decode(r: NameParser) -> KernelId | None:
     if is_cut(plain):
         return r.done("other", "MIOpen") if plain.startswith("MIOpen") else None
     if found := rx(_TRANSPOSE).match(plain):
-        return _transpose(r, found["tile"], found["unit"])
+        size = BYTES[found["unit"]]
+        changes = "changes the layout around a convolution"
+        r.put("batched_transpose", "op", "layout_transform", changes)
+        r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
+        r.read(found["tile"], "tile")
+        r.put(found["unit"], "element_bytes", size, "elements of {} bytes")
+        return r.done("copy", f"batched transpose {size * 8}-bit")
     if found := rx(_BATCH_NORM).match(plain):
         return _batch_norm(r, *(group or "" for group in (found[0], *found.groups())))
     role, short, op = row_for("miopen", plain) or ("", "", "")
@@ -61,14 +67,6 @@ def _decode(r: NameParser) -> KernelId | None:
     r.put(plain, "op", op, "the name is literal")
     r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
     return r.done(role or _words.role(plain), "", short)
-
-
-def _transpose(r: NameParser, tile: str, unit: str) -> KernelId:
-    r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
-    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
-    r.read(tile, "tile")
-    r.put(unit, "element_bytes", BYTES[unit], "elements of {} bytes")
-    return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
 
 
 def _batch_norm(r: NameParser, text: str, way: str, mode: str, kind: str) -> KernelId:

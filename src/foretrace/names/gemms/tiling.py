@@ -116,10 +116,10 @@ def tile_of(kernel: KernelId) -> tuple[int, int] | None:
     return (second, first) if kernel.family in ROWS_FIRST else (first, second)
 
 
-def tiled(point: GemmPoint, tile: tuple[int, int], at_once: int, split: int | None = 1) -> Tiling:
+def tiled(point: GemmPoint, tile: tuple[int, int], at_once: int) -> Tiling:
     """A matmul cut into tiles."""
     tile_n, tile_m = tile
-    return Tiling(tile_n, tile_m, ceil(point.n / tile_n), ceil(point.m / tile_m), split, at_once)
+    return Tiling(tile_n, tile_m, ceil(point.n / tile_n), ceil(point.m / tile_m), 1, at_once)
 
 
 def used(point: GemmPoint, cut: Tiling) -> float:

@@ -194,13 +194,14 @@ class Reader:
                 return found, at
 
     def key(self, at: int) -> tuple[str, int]:
-        """The key at `at`, and the place after its colon."""
+        """The key at `at`, and the place after its colon; a bad escape stays as it is."""
         match = _KEY.match(self.text, at)
         if match is None:
             raise Unrepairable
         self.odd_controls |= _CONTROL.search(match[1]) is not None
         self.requoted |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
-        return self._unescape(match[1]), match.end()
+        text = _UNICODE.sub(lambda written: self._unicode(written[0]), match[1])
+        return _SIMPLE_ESCAPE.sub(lambda escape: _ESCAPES[escape[1]], text), match.end()
 
     def _array(self, at: int, depth: int) -> tuple[list[Any], int]:
         found: list[Any] = []
@@ -276,13 +277,6 @@ class Reader:
             return bool(_NEXT_ELEMENT.match(self.text, at) or _CLOSES_LIST.match(self.text, at))
         follows = self.quotes if event_level else NEXT_KEY
         return bool(follows.match(self.text, at) or _CLOSES_OBJECT.match(self.text, at))
-
-    def _unescape(self, text: str) -> str:
-        """A key with its escapes resolved; bad ones stay as they are."""
-        if "\\" not in text:
-            return text
-        text = _UNICODE.sub(lambda match: self._unicode(match[0]), text)
-        return _SIMPLE_ESCAPE.sub(lambda match: _ESCAPES[match[1]], text)
 
     def _unicode(self, written: str) -> str:
         """A run of `\\uXXXX`, surrogate pairs joined; a lone surrogate is not a character."""

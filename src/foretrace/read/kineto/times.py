@@ -331,7 +331,11 @@ def _lag_of(joined: Joined, times: EventTimes, space: int) -> GpuLag:
     end = times.start + times.length
     work = LaunchedWork(call, times.start[call], times.start[rows], end[rows], device)
     one_stream = len(distinct(joined.track[rows])) == 1
-    waits = np.array([_waits(name, one_stream) for name in joined.names], np.bool_)
+    # calls that return after all work that was launched before them
+    for_all = [_WAITS_FOR_ALL, _WAITS_FOR_STREAM] if one_stream else [_WAITS_FOR_ALL]
+    waits = np.array(
+        [any(each.fullmatch(name) for each in for_all) for name in joined.names], np.bool_
+    )
     waiting = calls[waits[joined.name[calls]]]
     # what was launched last must be in the trace: else the wait may have been for what is not
     issued = calls[is_in(joined.name[calls], distinct(joined.name[call]))]
@@ -349,12 +353,6 @@ def _linked(joined: Joined, calls: Ints, rows: Ints) -> tuple[Ints, Ints]:
     given, first = given[count == 1], first[count == 1]
     rows = rows[is_in(ids[rows], given)]
     return rows, calls[first[np.searchsorted(given, ids[rows])]]
-
-
-def _waits(name: str, one_stream: bool) -> bool:
-    """Whether a call of this name returns after all work that was launched before it."""
-    found = _WAITS_FOR_ALL.fullmatch(name)
-    return bool(found or (one_stream and _WAITS_FOR_STREAM.fullmatch(name)))
 
 
 def gpu_lag(work: LaunchedWork, wait_start: Ints, wait_end: Ints) -> GpuLag:
