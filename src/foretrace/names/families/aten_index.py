@@ -23,7 +23,11 @@ def _decode(r: NameParser) -> KernelId | None:
     if r.base == "_scatter_gather_elementwise_kernel":
         return _scatter(r)
     row = r.row("aten_index")
-    return _plain(r, *row) if row else None
+    if not row:
+        return None
+    role, op, short = row
+    _put_op(r, op)
+    return r.done(role, short, "" if "gather" in short else _put_value(r, r.arg(0)))
 
 
 def _put_value(r: NameParser, text: str) -> str:
@@ -63,13 +67,6 @@ def _scatter(r: NameParser) -> KernelId:
     _put_op(r, op)
     value = _put_value(r, _cpp.nth(args, 1))
     return r.done("scatter_gather", op[6:], f"({value})" if "byte" in value else value)
-
-
-def _plain(r: NameParser, op: str, short: str) -> KernelId:
-    _put_op(r, op)
-    value = "" if "gather" in short else _put_value(r, r.arg(0))
-    role = "copy" if "flip" in short or "roll" in short else "scatter_gather"
-    return r.done(role, short, value)
 
 
 _HINT = r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda"

@@ -19,7 +19,15 @@ PyTorch's collectives over symmetric memory: `multimem_all_reduce_kernel<T, byte
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import KernelId, NameParser, family, is_cut, rx, uncut
+from foretrace.names.families._parser import (
+    KernelId,
+    NameParser,
+    family,
+    is_cut,
+    row_for,
+    rx,
+    uncut,
+)
 
 COLLECTIVES = (
     "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"
@@ -88,12 +96,6 @@ _COLLECTIVE = (
     r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather"
     r"|scatter|barrier"
 )
-_SPELLED = {
-    "allreduce": "AllReduce",
-    "allgather": "AllGather",
-    "reducescatter": "ReduceScatter",
-    "alltoall": "AllToAll",
-}
 
 
 def _other(r: NameParser) -> KernelId:
@@ -101,7 +103,9 @@ def _other(r: NameParser) -> KernelId:
     r.put(r["lib"], "op", "collective", "a collective between devices")
     if found := rx(_COLLECTIVE).search(r.name, r.found.end(), 400):
         plain = found[0].replace("_", "").lower()
-        r.put(found[0], "coll", _SPELLED.get(plain, plain.capitalize()), certainty="inferred")
+        row = row_for("collectives", plain)
+        spelled = row[0] if row else plain.capitalize()
+        r.put(found[0], "coll", spelled, certainty="inferred")
     return r.done("comms", f"{r['lib']} {'{coll}' if r.get('coll') else 'collective'}")
 
 

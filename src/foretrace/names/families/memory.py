@@ -12,13 +12,6 @@ MEMORY = {
     "Pageable": "ordinary host memory: the copy is staged and usually blocks the host",
     "Pinned": "page-locked host memory",
 }
-
-
-ROCM = {
-    "__amd_rocclr_copyBuffer": ("memcpy", "copy made by a kernel"),
-    "__amd_rocclr_fillBuffer": ("memset", "fill made by a kernel"),
-    "__amd_rocclr_fillBufferAligned": ("memset", "fill made by a kernel"),
-}
 _NAME = (
     r"^(?:(?P<rocm>__amd_rocclr_\w+)|Memset(?: \((?P<filled>[\w ]+)\))?"
     r"|Memcpy (?P<kind>[A-Z]to[A-Z])(?: \((?P<src>[\w ]+?) -> (?P<dst>[\w ]+?)\))?)$"
@@ -27,7 +20,7 @@ _NAME = (
 
 def _decode(r: NameParser) -> KernelId | None:
     if r["rocm"]:
-        op, meaning = ROCM.get(r.name, ("", ""))
+        op, meaning = row_for("rocm_memory", r.name) or ("", "")
         r.put(r.name, "op", op, f"ROCm: a {meaning}")
         return r.done("copy", f"{op} (ROCm kernel)") if op else None
     if not r["kind"]:

@@ -10,8 +10,6 @@ Names:
 
 from __future__ import annotations
 
-from functools import partial
-
 from foretrace.names.families import _words
 from foretrace.names.families._parser import KernelId, NameParser, family, row_for
 from foretrace.names.families._tables import PAIR, TRIPLE, by_spelling, is_cut, joined, rx
@@ -96,21 +94,22 @@ def _gemm_rest(r: NameParser, words: list[str]) -> None:
             r.put_arch(word)
 
 
-def _decode_cuda(quantizing: bool, r: NameParser) -> KernelId | None:
-    """`tensorrt_llm::kernels::…` and `moe::dev::…`: literal names, quantization or the rest."""
-    if ("quantize_with_block_size" in r.name[:80]) != quantizing:
-        return None
+def _quantize(r: NameParser) -> KernelId | None:
     if not r.base.startswith("quantize_with_block_size"):
-        r.family = "trtllm_kernels"
-        r.note(r.base, f"the name is literal: {_words.plain(r.base)}")
-        role = "scatter_gather" if "moe::dev" in r.cpp.scope else _words.role(r.base)
-        return r.done(role, "trtllm", _words.plain(r.base))
+        return None
     r.put(r.base, "op", "quantize", "converts to fewer bits, one scale per block")
     r.read(r.arg(1), "dtype_in", "reads {}")
     r.read(r.arg(2), "block")
-    return r.done(
-        "pointwise", f"block quantize {{dtype_in}}->{QUANT.get(r.arg(0)[-1:], 'fewer bits')}"
-    )
+    bits = QUANT.get(r.arg(0)[-1:], "fewer bits")
+    return r.done("pointwise", f"block quantize {{dtype_in}}->{bits}")
+
+
+def _literal(r: NameParser) -> KernelId:
+    """`tensorrt_llm::kernels::…` and `moe::dev::…`."""
+    plain = _words.plain(r.base)
+    r.note(r.base, f"the name is literal: {plain}")
+    role = "scatter_gather" if "moe::dev" in r.cpp.scope else _words.role(r.base)
+    return r.done(role, "trtllm", plain)
 
 
 _CUDA = r"^(?:void )?(?:tensorrt_llm::|moe::dev::)"
@@ -119,6 +118,6 @@ _ATTENTION = "head_dim mask page_size tile_q persistent phase"
 FAMILIES = (
     family("trtllm_fmha", _decode_fmha, 12, _ATTENTION, hint=f"^{_FMHA}"),
     family("trtllm_gemm", _decode_gemm, 12, _GEMM, hint="^(?:bmm|gemm)_", head=_BMM),
-    family("trtllm_quant", partial(_decode_cuda, True), 36, "dtype_in block", hint=_CUDA),
-    family("trtllm_kernels", partial(_decode_cuda, False), 37, "", hint=_CUDA),
+    family("trtllm_quant", _quantize, 36, "dtype_in block", hint=_CUDA),
+    family("trtllm_kernels", _literal, 37, "", hint=_CUDA),
 )

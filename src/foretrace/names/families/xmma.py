@@ -13,14 +13,9 @@ inferred from some 15,000 names that fit it.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import KernelId, NameParser, family, number
+from foretrace.names.families._parser import KernelId, NameParser, family, number, row_for
 from foretrace.names.families._tables import CONVOLUTIONS, TRIPLE, WORDS, is_cut, rx
 
-K_MODES = {
-    "segment_k_off": ("K segmentation of the scheduler is off", "unknown"),
-    "segment_k_on": ("K segmentation of the scheduler is on", "unknown"),
-    "split_k": ("the second of two kernels: K was split over blocks", "checked"),
-}
 _TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
 _HEAD = (
     r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)"
@@ -110,7 +105,7 @@ def _end(r: NameParser, tail: str) -> None:
     if not end:
         return
     mode = end["mode"] or "plain"
-    meaning, certainty = K_MODES.get(mode, ("no K mode in the name", "inferred"))
+    meaning, certainty = row_for("xmma", mode) or ("no K mode in the name", "inferred")
     r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
     r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning)
     r.put(end["lib"], "lib", end["lib"], "launched by {}")
