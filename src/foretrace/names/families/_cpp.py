@@ -27,35 +27,12 @@ _ENUM_VALUE = r"En?\d{1,10}E"
 _SUBSTITUTE = r"S[0-9A-Z]{0,6}_|S[tabsiod]"
 _IDENTIFIER = r"(\d{1,4})(?=[A-Za-z_])"
 _BUILTIN = r"DF16b|DF16_|Dh|[fdilxsahbjmy]"
-_NAMED = {
-    "BFloat16": "bf16",
-    "Half": "f16",
-    "__nv_bfloat16": "bf16",
-    "__half": "f16",
-    "__hip_bfloat16": "bf16",
-}
+_NAMED = by_spelling("named_types")
 
 # How C++ spells each data type, and the one word used here for it.
-TYPES = by_spelling("""
-    f32 = float; f64 = double; i32 = int; i16 = short; bool = bool; u16 = unsigned short
-    i64 = long, long long, int64_t; i8 = signed char, int8_t; u8 = unsigned char, uint8_t
-    u32 = unsigned int, unsigned; u64 = unsigned long, unsigned long long
-    f16 = __half, half, c10::Half, cutlass::half_t, _Float16, at::Half, __fp16
-    f16 = ck::half_t, sycl::half, nv_half
-    bf16 = __nv_bfloat16, nv_bfloat16, c10::BFloat16, at::BFloat16, cutlass::bfloat16_t
-    bf16 = __hip_bfloat16, hip_bfloat16, std::bfloat16_t, __bf16
-    tf32 = cutlass::tfloat32_t
-    c64 = c10::complex<float>, thrust::complex<float>, cuComplex
-    c128 = c10::complex<double>, thrust::complex<double>, cuDoubleComplex
-    e4m3 = c10::Float8_e4m3fn, __nv_fp8_e4m3, cutlass::float_e4m3_t
-    e5m2 = c10::Float8_e5m2, __nv_fp8_e5m2, cutlass::float_e5m2_t
-    e4m3fnuz = c10::Float8_e4m3fnuz; e5m2fnuz = c10::Float8_e5m2fnuz
-""")
+TYPES = by_spelling("cpp_types")
 # Itanium-mangled built-in types.
-MANGLED = by_spelling("""
-    f32 = f; f64 = d; i32 = i; i64 = l, x; i16 = s; i8 = a; u8 = h; bool = b; u32 = j; u64 = m, y
-    f16 = DF16_, Dh; bf16 = DF16b
-""")
+MANGLED = by_spelling("mangled_types")
 
 
 class Cpp(Struct, frozen=True):

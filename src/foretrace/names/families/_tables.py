@@ -99,9 +99,9 @@ def by_role(table: str) -> tuple[tuple[str, list[str]], ...]:
 
 
 def by_spelling(table: str) -> dict[str, str]:
-    """Spelling to value, from entries such as `f16 = __half, c10::Half`."""
-    rows = (entry.split(" = ") for entry in table.strip().replace(";", "\n").splitlines())
-    return {word: dtype.strip() for dtype, words in rows for word in words.split(", ")}
+    """Spelling to value, from a table of entries such as `f16 = __half, c10::Half`."""
+    rows = (entry.split(" = ") for entry in words(table).strip().replace(";", "\n").splitlines())
+    return {word: dtype.strip() for dtype, listed in rows for word in listed.split(", ")}
 
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
@@ -109,14 +109,9 @@ PAIR = r"\d{1,5}x\d{1,5}"
 TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
 
 # Words inside library names (cuBLAS, CUTLASS, xmma, MIOpen, Triton).
-WORDS = by_spelling("""
-    f16 = fp16, f16; bf16 = bf16; f32 = fp32, f32; f64 = f64, fp64; tf32 = tf32
-    i8 = int8, s8, i8; u8 = u8; i32 = int32, s32, i32; i4 = s4; u4 = u4; b1 = b1
-    e4m3 = e4m3; e5m2 = e5m2; e2m1 = e2m1, f4; e3m2 = e3m2; e2m3 = e2m3
-    c64 = cf32; c128 = cf64; void = void
-""")
+WORDS = by_spelling("library_types")
 # The letter before `gemm` in the names of cuBLAS and CUTLASS.
-ACCUMULATOR = by_spelling("f32 = s; f16 = h; f64 = d; i32 = i; c64 = c, gc; c128 = z, gz")
+ACCUMULATOR = by_spelling("accumulators")
 
 MMA = {
     word.replace("x", ""): [int(number) for number in word.split("x")]
@@ -128,17 +123,8 @@ MMA = {
 ABILITIES = word_set("bias relu gelu aux drelu dgelu bgrada bgradb")
 ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
 # `fprop` and its kin, as cuDNN and CUTLASS call the passes of a convolution.
-CONVOLUTIONS = {
-    "gemm": "a matmul",
-    "conv_fprop": "convolution, forward",
-    "conv_dgrad": "convolution, input gradient",
-    "conv_wgrad": "convolution, weight gradient",
-}
-GENERATION = by_spelling("""
-    Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
-    Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
-    MI50 = gfx906; MI100 = gfx908; MI200 = gfx90a; MI300 = gfx940, gfx942; MI350 = gfx950
-""")
+CONVOLUTIONS = by_spelling("convolutions")
+GENERATION = by_spelling("generations")
 # What a generation brought that kernels written for an older one cannot use.
 BROUGHT = {
     75: "int8 tensor cores",
@@ -147,18 +133,8 @@ BROUGHT = {
     90: "warp-group MMA, TMA, thread-block clusters",
     100: "tensor memory, two-block MMA, fp4",
 }
-_SIDE = {
-    "n": "row-major as PyTorch stores it",
-    "t": "a transposed view",
-    "c": "a conjugate-transposed view",
-    "h": "a conjugate-transposed view",
-}
-_HABIT = {
-    "tn": "x @ W.t(), what F.linear runs forward",
-    "nn": "x @ W as stored, or the input gradient of a linear layer",
-    "nt": "the weight gradient of a linear layer, by habit",
-    "tt": "both operands are transposed views",
-}
+_SIDE = by_spelling("sides")
+_HABIT = by_spelling("habits")
 
 
 def arch_meaning(arch: str) -> str:

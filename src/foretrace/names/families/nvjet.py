@@ -12,7 +12,7 @@ from __future__ import annotations
 from foretrace.names.families._parser import KernelId, NameParser, family, row_for, shape
 from foretrace.names.families._tables import by_spelling, rx, uncut
 
-TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
+TYPES = by_spelling("nvjet_types")
 FLOATS = frozenset("htsqro")
 _EPILOGUE_WORD = r"(drelu|dgelu|bgrad|relu|gelu|bias|aux)([htsqr](?![a-z])|[ab](?![a-z]))?"
 _SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"

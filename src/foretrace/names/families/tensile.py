@@ -15,10 +15,7 @@ from foretrace.names.families._parser import KernelId, NameParser, family, rows,
 from foretrace.names.families._tables import TRIPLE, arch_meaning, by_spelling, is_cut, rx, uncut
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
-TYPES = by_spelling(
-    "f32 = S; f64 = D; f16 = H; bf16 = B; i32 = I; i8 = I8; xf32 = X; e4m3 = F8; e5m2 = B8; "
-    "c64 = C; c128 = Z"
-)
+TYPES = by_spelling("tensile_types")
 ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
 _T = "F8|B8|I8|[SDHBIXCZ]"
 _HEAD = (

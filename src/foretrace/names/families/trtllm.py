@@ -15,10 +15,7 @@ from foretrace.names.families._parser import KernelId, NameParser, family, row_f
 from foretrace.names.families._tables import PAIR, TRIPLE, by_spelling, is_cut, joined, rx
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
-TYPES = by_spelling(
-    "e4m3 = E4m3; e5m2 = E5m2; e2m1 = E2m1; bf16 = Bfloat16; f16 = Fp16; f32 = Fp32; i8 = Int8; "
-    "mx-e4m3 = MxE4m3; mx-e2m1 = MxE2m1; mx-e5m2 = MxE5m2"
-)
+TYPES = by_spelling("trtllm_types")
 _PHASE = r"Context|(?:Swaps|Keeps)(?:AbForGen|MmaAbForGeneration)"
 _TYPE = "MxE4m3|MxE2m1|MxE5m2|E4m3|E5m2|E2m1|Bfloat16|Fp16|Fp32|Int8"
 _FMHA = (
