@@ -90,13 +90,14 @@ def find(
 
 
 def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
-    scores = {device.name: _score(device, words) for device in every()}
+    scores = {
+        device.name: max(
+            (len(entry) for entry in device.names if words.issuperset(entry)), default=0
+        )
+        for device in every()
+    }
     best = max(scores.values())
     return tuple(device for device in every() if best and scores[device.name] == best)
-
-
-def _score(device: Device, words: frozenset[str]) -> int:
-    return max((len(entry) for entry in device.names if words.issuperset(entry)), default=0)
 
 
 def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int | None) -> bool:

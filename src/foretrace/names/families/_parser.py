@@ -186,13 +186,11 @@ class NameParser:
 
         Which tensor of a convolution each of them is, is not public.
         """
-        letters, words = (
-            letters or text,
-            "operand letters of the matmul that stands for the convolution",
-        )
-        meaning, certainty = (
-            (words, certainty or "unknown") if self.conv else (layout_meaning(letters), certainty)
-        )
+        letters = letters or text
+        meaning = layout_meaning(letters)
+        if self.conv:
+            meaning = "operand letters of the matmul that stands for the convolution"
+            certainty = certainty or "unknown"
         self.put(text, "layout", letters, meaning, certainty)
 
     def put_tile(

@@ -60,19 +60,15 @@ def _decode_fusion(r: NameParser) -> KernelId:
     r.put_arch(r["arch"])
     words = r["graph"].partition("_knob")[0].split("_")
     graph = [word for word in words if row_for("cudnn_graph", word)]
-    op, role = _graph_op(graph)
+    main = next((word for word in graph if word not in ("pointwise", "reduction", "genStats")), "")
+    first = main or next(iter(graph), "")
+    op, role = row_for("cudnn_graph", first) or ("fused graph", "pointwise")
+    op = f"{op} + fused pointwise" if main and "pointwise" in graph else op
     r.put(r["graph"], "graph", graph, "the operations fused, in order")
     r.put(r["graph"], "op", op, "what the fused graph computes")
     if not rx(r"kernel\d+_\d+$").search(r.name):
         r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
     return r.done(role, f"cudnn {op.replace('gemm', 'GEMM').replace('_', ' ')}")
-
-
-def _graph_op(graph: list[str]) -> tuple[str, str]:
-    main = next((word for word in graph if word not in ("pointwise", "reduction", "genStats")), "")
-    first = main or next(iter(graph), "")
-    op, role = row_for("cudnn_graph", first) or ("fused graph", "pointwise")
-    return (f"{op} + fused pointwise" if main and "pointwise" in graph else op), role
 
 
 _AUX, _NORM = "op dtype_in dtype_out function", "op dtype_in function threads"
