@@ -227,7 +227,9 @@ def _values(
 ) -> Iterator[tuple[str, float]]:
     """The metrics that are used; `units` and `negative` get what cannot be read, each once."""
     for name, unit, text in given:
-        if not is_used(name):
+        # an export has hundreds of a card's attributes, and three values of most metrics
+        other = name.startswith(("device__", "nvlink__", "numa__", "launch__"))
+        if other or name.endswith((".min", ".max", ".avg")) or not _IS_METRIC.fullmatch(name):
             continue
         value, scale = number(text, decimal), factor(unit)
         if scale is None:
@@ -236,13 +238,6 @@ def _values(
             negative[name] = None
         elif value is not None:
             yield name, value * scale
-
-
-def is_used(name: str) -> bool:
-    """Whether a column is a metric that is kept; an export has hundreds of a card's attributes."""
-    if not _IS_METRIC.fullmatch(name) or name.startswith(("device__", "nvlink__", "numa__")):
-        return False
-    return not name.startswith("launch__") and not name.endswith((".min", ".max", ".avg"))
 
 
 def _launch(row: dict[str, str], metrics: dict[str, float]) -> CounterLaunch:

@@ -24,10 +24,8 @@ from foretrace.schema.ledger import LedgerBuilder
 __all__ = [
     "CompilerLogs",
     "LogRecord",
-    "Manifest",
     "TextRecord",
     "beside",
-    "located",
     "manifest_of",
     "one_run",
     "read",
