@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from foretrace.model.replay import GraphChange
 
 Stretches = tuple[tuple[int, int], ...]
 Changes = tuple[GraphChange, GraphChange, GraphChange]  # as usual, at best, at worst
+T = TypeVar("T")
 
 
 class Proposal(Struct, frozen=True):
@@ -61,9 +63,15 @@ class NewKernel(Struct, frozen=True):
     price: Callable[[Speed], float]
 
 
+def of_each(make: Callable[[T], GraphChange], values: tuple[T, T, T]) -> Changes:
+    """A change as it usually is, at best and at worst, by what differs."""
+    usual, best, worst = values
+    return make(usual), make(best), make(worst)
+
+
 def at_speeds(make: Callable[[Speed], GraphChange]) -> Changes:
-    """A change as it usually is, at best and at worst."""
-    return make(USUAL), make(BEST), make(WORST)
+    """A change at the speeds of new kernels."""
+    return of_each(make, SPEEDS)
 
 
 def replacing(parts: Sequence[tuple[GraphChange, Sequence[NewKernel]]]) -> Changes:

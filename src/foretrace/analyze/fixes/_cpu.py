@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.analyze.fixes import Predicted, Proposal, predict
-from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._changes import Stretches, of_each
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from foretrace.model.costs import OpCall, Tensor
@@ -39,14 +39,13 @@ class CpuStep(Step):
     @cached_property
     def computing(self) -> Ints:
         """The ops that compute, in order of time."""
-        rows = np.flatnonzero(computing_ops(self.trace)[0] & self.inside)
-        return rows[np.argsort(self.trace.host.start[rows], kind="stable")]
+        return self.in_order(np.flatnonzero(computing_ops(self.trace)[0] & self.inside))
 
     @cached_property
     def arguments(self) -> dict[int, OpCall]:
         """Those of them whose arguments were recorded."""
         found = {event: self.call(event) for event in self.computing.tolist()}
-        return {event: call for event, call in found.items() if call is not None}
+        return {event: call for event, call in found.items() if call.dims}
 
     def bare(self, event: int) -> str:
         """The name of an op without its namespace."""
@@ -75,9 +74,8 @@ class CpuStep(Step):
     ) -> Proposal:
         """A change after which these shares of the time of some events are gone."""
         removed = self.stretches(events) if stretches is None else stretches
-        usual, best, worst = (GraphChange(removed, 1 - share) for share in shares)
-        shown = tuple(events[:50])
-        return Proposal(order, why, usual, best, worst, risk=risk, events=shown)
+        changes = of_each(lambda share: GraphChange(removed, 1 - share), shares)
+        return Proposal(order, why, *changes, risk=risk, events=tuple(events[:50]))
 
 
 def dense(call: OpCall) -> list[Tensor]:

@@ -53,9 +53,9 @@ def host_copies(step: Step, way: str, least: int = LARGE) -> Iterator[HostCopy]:
     rows = step.rows[gpu.is_memcpy[step.rows] & (gpu.bytes[step.rows] >= least)]
     makers = host.nearest_op(gpu.launch[rows])
     for row, maker in zip(rows.tolist(), makers.tolist(), strict=True):
-        name, call = step.name(int(gpu.id[row])), step.call(maker) if maker >= 0 else None
-        tensor = call.tensor(1) if call and call.name == "aten::copy_" else None
-        if tensor is not None and way in name:
+        name, copies = step.name(int(gpu.id[row])), maker >= 0 and step.name(maker) == "aten::copy_"
+        tensor = step.tensor(maker, 1) if copies and way in name else None
+        if tensor is not None:
             size = int(gpu.bytes[row])
             yield HostCopy(row, outermost_move(step, maker), size, "Pageable" in name, tensor)
 

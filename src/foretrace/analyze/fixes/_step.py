@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.fixes._changes import (
-    SPEEDS,
     STARTING_NS,
     Changes,
     Proposal,
     Proposals,
     Speed,
     Stretches,
+    at_speeds,
     joined,
 )
 from foretrace.base.arrays import distinct
@@ -111,28 +111,28 @@ class Step:
         """These events, without those below another of them, in order of time."""
         host = self.trace.host
         rows = np.flatnonzero(chosen)
-        above = host.nearest(host.parent[rows].astype(np.int64), chosen)
-        found = rows[above < 0]
-        return found[np.argsort(host.start[found], kind="stable")]
+        return self.in_order(rows[host.nearest(host.parent[rows].astype(np.int64), chosen) < 0])
+
+    def in_order(self, events: Ints) -> Ints:
+        """These host events in order of time."""
+        return events[np.argsort(self.trace.host.start[events], kind="stable")]
 
     def name(self, event: int) -> str:
         """The name of a host event."""
         name: str = self.trace.host.names[self.trace.host.name[event]]
         return name
 
-    def call(self, event: int) -> OpCall | None:
-        """The arguments of an op, where they were recorded."""
-        return op_call(self.trace, event)
+    def call(self, event: int) -> OpCall:
+        """An op with its arguments; with none where they were not recorded."""
+        return op_call(self.trace, event) or OpCall(self.name(event))
 
     def tensor(self, event: int, at: int = 0) -> Tensor | None:
         """A tensor argument of an op."""
-        call = self.call(event)
-        return call.tensor(at) if call else None
+        return self.call(event).tensor(at)
 
     def tensors(self, event: int) -> tuple[Tensor, ...]:
         """All tensor arguments of an op."""
-        call = self.call(event)
-        return call.every_tensor() if call else ()
+        return self.call(event).every_tensor()
 
     def stretches(self, events: Iterable[int]) -> Stretches:
         """The host time of these events."""
@@ -307,9 +307,8 @@ class Step:
 
     def owners(self, rows: Ints) -> Ints:
         """The outermost ops of PyTorch that launched these rows, in order of time, each once."""
-        found = np.unique(self.aten_above(self.trace.gpu.launch[rows]))
-        found = found[found >= 0]
-        return found[np.argsort(self.trace.host.start[found], kind="stable")]
+        found = distinct(self.aten_above(self.trace.gpu.launch[rows]))
+        return self.in_order(found[found >= 0])
 
     def memory_ns(self, speed: Speed, count: float) -> float:
         """A kernel that moves these bytes."""
@@ -336,15 +335,14 @@ class Step:
 
     def repriced(self, rows: Ints, price: Callable[[Case, Speed], float | None]) -> Changes:
         """New times of these rows: usual, best and worst; none is longer than it was."""
-        lengths: list[dict[int, float]] = [{}, {}, {}]
-        for row in rows.tolist():
-            case = self.case(row)
-            for speed, length in zip(SPEEDS, lengths, strict=True):
-                ns = price(case, speed) if case else None
-                if ns is not None:
-                    length[row] = min(ns, float(self.trace.gpu.length[row]))
-        usual, best, worst = (GraphChange(length=length) for length in lengths)
-        return usual, best, worst
+        cases = [(row, case) for row in rows.tolist() if (case := self.case(row))]
+        now = self.trace.gpu.length
+
+        def at(speed: Speed) -> GraphChange:
+            priced = [(row, ns) for row, case in cases if (ns := price(case, speed)) is not None]
+            return GraphChange(length={row: min(ns, float(now[row])) for row, ns in priced})
+
+        return at_speeds(at)
 
     def shorter(self, rows: Iterable[int], share: float) -> GraphChange:
         """A share of the time of these rows remains."""
@@ -360,7 +358,7 @@ class Step:
         self, events: Ints, rows: Ints, ns: float, kept: tuple[int, ...] = (0,)
     ) -> GraphChange:
         """One kernel of this time instead of these events; the host time of some of them stays."""
-        away = np.delete(events, [at % len(events) for at in kept])
+        away = np.delete(events, kept)
         unwaited = frozenset(self.calls_below(away).tolist())
         host = GraphChange(removed=self.with_gaps(away, GROUP_GAP_NS), unwaited=unwaited)
         return joined([host, self.one_kernel(rows, ns)]) if len(rows) else host

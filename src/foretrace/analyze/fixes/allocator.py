@@ -28,7 +28,11 @@ NEAR_NS = 50_000
 def _find(step: Step) -> Proposals:
     host, names = step.trace.host, (FREE, MALLOC, SYNC)
     freeing, allocating, waits = (np.flatnonzero(step.named(each)) for each in names)
-    if not len(freeing) or not len(allocating) or not _usual(step):
+    # most steps free memory: the first ones of a program do so too
+    freed = host.start[np.flatnonzero(host.named(FREE.__contains__) & host.is_call)]
+    edges = [(each.start_ns, each.end_ns) for each in step.trace.spans.steps]
+    usual = [bool(((freed >= begin) & (freed < end)).any()) for begin, end in edges]
+    if not len(freeing) or not len(allocating) or 2 * sum(usual) <= len(usual):
         return
     by_user = int((step.makers(freeing) < 0).sum())
     # waits right before a `cudaFree` on its thread belong to it
@@ -45,12 +49,3 @@ def _find(step: Step) -> Proposals:
         worst=step.without(freeing),
         events=tuple(calls[:50].tolist()),
     )
-
-
-def _usual(step: Step) -> bool:
-    """Whether most steps free memory: the first ones of a program do so too."""
-    host = step.trace.host
-    at = host.start[np.flatnonzero(host.named(FREE.__contains__) & host.is_call)]
-    steps = step.trace.spans.steps
-    found = [bool(((at >= each.start_ns) & (at < each.end_ns)).any()) for each in steps]
-    return 2 * sum(found) > len(found)

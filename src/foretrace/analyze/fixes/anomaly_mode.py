@@ -23,8 +23,6 @@ ENGINE = "autograd::engine::evaluate_function"
 CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
 FEW = 3
 TRACEBACK_NS = 5_000
-
-
 ORDER = "remove torch.autograd.detect_anomaly()"
 ON_CPU = (1.0, 1.0, 0.8)  # of the time goes
 
@@ -33,8 +31,7 @@ def _on_cpu(step: CpuStep) -> Proposals:
     checks, count = _checks(step)
     if count >= FEW:
         why = f"{plural(count, 'check')} for NaN per step in the backward pass"
-        stretches = _joined(step, checks)
-        yield step.proposal(ORDER, why, checks.tolist(), ON_CPU, stretches=stretches)
+        yield step.proposal(ORDER, why, checks.tolist(), ON_CPU, stretches=_joined(step, checks))
 
 
 @fix("Switch off anomaly detection", "gpu", on_cpu=_on_cpu)

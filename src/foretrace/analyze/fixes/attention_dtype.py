@@ -47,13 +47,13 @@ def _find(step: Step) -> Proposals:
 def wide_attention(step: Step) -> Ints:
     """Calls of attention whose query is float32 or wider, here or in the op that does the work."""
 
-    def is_wide(call: OpCall | None) -> bool:
-        query = call.tensor(0) if call and "attention" in call.name else None
+    def is_wide(call: OpCall) -> bool:
+        query = call.tensor(0) if "attention" in call.name else None
         return query is not None and len(query.dims) >= 3 and query.type in WIDE
 
-    def calls(event: int) -> list[OpCall | None]:
-        inner = [case.call for row in step.below([event]).tolist() if (case := step.case(row))]
-        return [step.call(event), *inner]
+    def calls(event: int) -> list[OpCall]:
+        cases = filter(None, map(step.case, step.below([event]).tolist()))
+        return [step.call(event), *(case.call for case in cases if case.call)]
 
     found = step.ops(ATTENTION, *INNER).tolist()
     return np.array([event for event in found if any(map(is_wide, calls(event)))], np.int64)

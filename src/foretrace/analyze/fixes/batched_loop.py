@@ -22,18 +22,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes._changes import both
+from foretrace.analyze.fixes._changes import both, of_each
 from foretrace.analyze.fixes._cpu import CpuStep, dense
 from foretrace.analyze.fixes._host import LONG_NS, tops
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural, whole
-from foretrace.model.costs import OpCall
+from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.limits import peak_flops
 from foretrace.model.intervals import Bools, Floats, Ints
 
@@ -57,10 +57,7 @@ CELLS = {
 CELLS_ON_CPU, ON_CPU = 8, (0.35, 0.7, 0.1)  # calls, and the share of their time that goes
 SHORT_NS = 50_000  # an op of a loop over slices on a CPU, at most, that gains by a batch
 FEW_ROUNDS = 4.0  # of the loop, that one batch takes
-SAMPLES, LARGEST = (
-    32,
-    16_384,
-)  # rounds of a loop over samples, and elements of a row and its weights
+SAMPLES, LARGEST = 32, 16_384  # rounds over samples, and elements of a row and its weights
 BATCH = "run all slices in one call, along a batch dimension"
 STACK = "run the samples as one batch (torch.stack)"
 NEEDS = "holds where no iteration needs the result of another"
@@ -71,10 +68,8 @@ CONVOLUTIONS = frozenset({"aten::conv1d", "aten::conv2d", "aten::conv3d"})
 NORMS = frozenset({"aten::layer_norm", "aten::batch_norm", "aten::rms_norm", "aten::group_norm"})
 CHOOSES = frozenset({"aten::argmax", "aten::multinomial", "aten::topk"})
 WEIGHTS = {"aten::mm": 1, "aten::addmm": 2}  # which operand of a product the slices share
-ATTENTION, WRITTEN_OUT = (
-    "aten::scaled_dot_product_attention",
-    "aten::_scaled_dot_product_attention_math",
-)
+ATTENTION = "aten::scaled_dot_product_attention"
+WRITTEN_OUT = "aten::_scaled_dot_product_attention_math"
 MATMUL, MEMORY, FUSED = 0.7, 0.8, 0.5  # shares of the roofs
 SHORTEST_NS = 2_000.0
 UNKNOWN = 0.25  # of the time of all slices, for a kernel of unknown cost
@@ -103,31 +98,20 @@ class Loop(Struct, frozen=True):
         return int(step.trace.host.end[self.ops[0, -1]]), self.stretch(step)[1]
 
 
-class OuterOps(Struct, frozen=True):
-    """The outermost ops of a step: a number for name and shapes of each, and which slice it takes
-    (NaN where it takes none).
-    """
-
-    ops: Ints
-    codes: Ints
-    places: Floats
-
-
 def loops(step: Step) -> list[Loop]:
     """The loops of the length that has most of the host's time."""
     ops, host = tops(step), step.trace.host
     if not REPEATED <= len(ops) <= MOST_OPS:
         return []
     number: dict[tuple[str, str], int] = {}
-    calls = [(step.name(op), step.call(op)) for op in ops.tolist()]
-    keys = [(name, str(call.dims) if call else "") for name, call in calls]
+    calls = [step.call(op) for op in ops.tolist()]
+    keys = [(call.name, str(call.dims)) for call in calls]
     codes = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
-    places = np.array([_place(call) for _, call in calls], np.float64)
-    every = OuterOps(ops, codes, places)
+    places = np.array([_place(call) for call in calls], np.float64)
     best: tuple[float, list[Loop]] = (0.0, [])
     for length in range(1, min(LONGEST, len(ops) // REPEATED) + 1):
         runs = repeats(codes, length)
-        found = [loop for run in runs if (loop := _loop(step, every, length, *run))]
+        found = [loop for run in runs if (loop := _loop(step, ops, places, length, *run))]
         spent = float(sum(host.length[loop.ops].sum() for loop in found))
         best = max(best, (spent, found), key=lambda each: each[0])
     return best[1]
@@ -142,40 +126,41 @@ def repeats(codes: Ints, length: int) -> Iterator[tuple[int, int]]:
             yield start, end - start + length
 
 
-def _place(call: OpCall | None) -> float:
-    """The number of the slice that an op takes."""
-    place = whole(call.concrete[2]) if call and len(call.concrete) > 2 else None
-    return np.nan if place is None or call is None or call.name not in SLICES else place
+def _place(call: OpCall) -> float:
+    """The number of the slice that an op takes; NaN where it takes none."""
+    sliced = call.name in SLICES and len(call.concrete) > 2
+    place = whole(call.concrete[2]) if sliced else None
+    return np.nan if place is None else place
 
 
-def _loop(step: Step, every: OuterOps, length: int, start: int, size: int) -> Loop | None:
+def _loop(step: Step, ops: Ints, places: Floats, length: int, start: int, size: int) -> Loop | None:
     """A loop over slices or samples that computes; None if it is none."""
-    count, ops = size // length, every.ops
+    count = size // length
     mine = ops[start : start + count * length].reshape(count, length)
-    places = every.places[start : start + count * length].reshape(count, length)
+    taken = places[start : start + count * length].reshape(count, length)
     before = ops[max(start - NEAR, 0) : start + min(length, NEAR)]
     after = ops[start + count * length : start + size + NEAR]
     parts = [op for op in before.tolist() if _has_parts(step, op, count)]
     joins = [op for op in after.tolist() if step.name(op) in JOINS][:1]
-    # whether a slice of every iteration is the next one of its tensor
-    steady = _steady(places)
+    # which ops take the next slice of their tensor in each iteration; NaN equals nothing
+    apart = np.diff(taken, axis=0)
+    steady = (apart == apart[0]).all(axis=0) & (apart[0] != 0)
     advances = bool(parts or steady.any())
-    if advances and not (joins or _writes(step, mine[0], steady) or _sums(step, mine[0])):
-        return None
-    if not advances and not (joins and _of_samples(step, mine)):
-        return None
-    if advances and step.on_cpu and _is_elman(step, mine[0]):
-        return None
+    if advances:
+        found = bool(joins) or _writes(step, mine[0], steady) or _sums(step, mine[0])
+        found = found and not (step.on_cpu and _is_elman(step, mine[0]))
+    else:
+        found = bool(joins) and _of_samples(step, mine)
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
-    works = step.on_cpu or len(step.below(mine[0]))
+    works = found and (step.on_cpu or len(step.below(mine[0])))
     return Loop(mine, parts, joins, is_last, advances) if works else None
 
 
 def _is_elman(step: Step, ops: Ints) -> bool:
     """Whether an iteration may be a cell that no module of PyTorch is known for by its ops."""
     names = Counter(step.name(op) for op in ops.tolist())
-    may_be = _may_be_cell(names) and not _written(names)
-    return may_be and _passes_on([call for op in ops.tolist() if (call := step.call(op))])
+    cell = _may_be_cell(names) and not _written(names)
+    return cell and _passes_on([call for op in ops.tolist() if (call := step.call(op)).dims])
 
 
 def _may_be_cell(names: Counter[str]) -> bool:
@@ -183,10 +168,19 @@ def _may_be_cell(names: Counter[str]) -> bool:
 
 
 def _of_samples(step: Step, ops: Ints) -> bool:
-    """Whether a CPU computes one row in each of many rounds that need nothing of each other."""
-    calls = [call for op in ops[0].tolist() if (call := step.call(op))]
-    rows = any(call.name in MATMULS and _of_one_row(call) for call in calls)
+    """Whether a CPU computes one row in each of many rounds that need nothing of each other: the
+    first factor of a product has one row, and all are small.
+    """
+    calls = [call for op in ops[0].tolist() if (call := step.call(op)).dims]
+    factors = [each for call in calls if call.name in MATMULS and (each := _factors(call))]
+    alone = [each for each in factors if len(each[0].dims) == 1 or each[0].dims[0] == 1]
+    rows = any(max(one.elements for one in each) <= LARGEST for each in alone)
     return step.on_cpu and len(ops) >= SAMPLES and rows and not _passes_on(calls)
+
+
+def _factors(call: OpCall) -> list[Tensor]:
+    """The factors of a product, without a bias."""
+    return dense(call)[call.name == "aten::addmm" :]
 
 
 def _passes_on(calls: list[OpCall]) -> bool:
@@ -197,7 +191,7 @@ def _passes_on(calls: list[OpCall]) -> bool:
     if "aten::embedding" in names and names & CHOOSES:
         return True
     products = [call for call in calls if call.name in MATMULS]
-    operands = [dense(call)[call.name == "aten::addmm" :] for call in products]
+    operands = [_factors(call) for call in products]
     taken = {each[0].dims[-1] for each in operands[:1] if each}
     made = {
         each[1].dims[0 if call.name == "aten::linear" else -1]
@@ -209,26 +203,12 @@ def _passes_on(calls: list[OpCall]) -> bool:
     return not names & NORMS and bool(adds or names & JOINS or taken & made)
 
 
-def _of_one_row(call: OpCall) -> bool:
-    """Whether the first operand that is no bias has one row, and all are small."""
-    found = dense(call)[1 if call.name == "aten::addmm" else 0 :]
-    one = bool(found) and (len(found[0].dims) == 1 or found[0].dims[0] == 1)
-    return one and max(each.elements for each in found) <= LARGEST
-
-
 def _has_parts(step: Step, op: int, count: int) -> bool:
     """Whether an op makes about as many parts as there are iterations."""
     if step.name(op) not in PARTS:
         return False
     children = int((step.trace.host.parent[step.inside] == op).sum())
     return count <= children <= count + 1
-
-
-def _steady(places: Floats) -> Bools:
-    """Which ops of an iteration take the next slice in each."""
-    apart = np.diff(places, axis=0)
-    found: Bools = (apart == apart[0]).all(axis=0) & (apart[0] != 0)  # NaN equals nothing
-    return found
 
 
 def _writes(step: Step, ops: Ints, steady: Bools) -> bool:
@@ -241,8 +221,7 @@ def _writes(step: Step, ops: Ints, steady: Bools) -> bool:
 
 def _sums(step: Step, ops: Ints) -> bool:
     """Whether an iteration adds one number to another, and passes no state of a cell on."""
-    names = Counter(step.name(op) for op in ops.tolist())
-    cell = _may_be_cell(names)
+    cell = _may_be_cell(Counter(step.name(op) for op in ops.tolist()))
     added = (step.tensors(op) for op in ops.tolist() if step.name(op) in ADDS)
     return not cell and any(len(each) > 1 and all(not one.dims for one in each) for each in added)
 
@@ -296,10 +275,9 @@ def _find(step: Step) -> Proposals:
         order = f"replace the loop of cells by one {cell}"
     elif ATTENTION in names:
         order = "call scaled_dot_product_attention once for all slices"
-    expected, best, worst = ((_cells if cell else _batch)(step, found, at) for at in range(3))
-    why, risk = _why(found), "" if cell else NEEDS
+    changes = of_each(partial(_cells if cell else _batch, step, found), (0, 1, 2))
     events = tuple(found[0].ops[:, 0][:50].tolist())
-    yield Proposal(order, why, expected, best, worst, risk=risk, events=events)
+    yield Proposal(order, _why(found), *changes, risk="" if cell else NEEDS, events=events)
 
 
 def _written(names: Counter[str]) -> str:
@@ -359,16 +337,14 @@ def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
 
 def _fused(step: Step, op: int, count: int, spread: float) -> GraphChange:
     """Attention for all slices as one kernel, with the host time of a plain op."""
-    host, rows = step.trace.host, step.below([op])
-    removed = (int(host.start[op] + step.plain_ns), int(host.end[op]))
-    call, peak = step.call(op), peak_flops(step.device, "bf16", True)
-    query, key = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    ((start, end),), rows = step.stretches([op]), step.below([op])
+    query, key, peak = step.tensor(op), step.tensor(op, 1), peak_flops(step.device, "bf16", True)
     ns = count * step.ns(rows) * UNKNOWN
     if query is not None and key is not None and peak:
         flops = 4 * count * float(np.prod(query.dims)) * key.dims[-2]
         ns = max(flops / (FUSED * peak) * 1e9, SHORTEST_NS)
-    gone = frozenset(rows[1:].tolist())
-    return GraphChange((removed,), length={int(rows[0]): spread * ns}, gone=gone)
+    gone, length = frozenset(rows[1:].tolist()), {int(rows[0]): spread * ns}
+    return GraphChange(((start + step.plain_ns, end),), length=length, gone=gone)
 
 
 def _all_ns(step: Step, row: int, count: int) -> float:

@@ -99,7 +99,7 @@ def _clone(step: Step, ops: Ints, read: int) -> list[int]:
 
 def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
     """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
-    start, end = int(step.trace.host.start[event]), int(step.trace.host.end[event])
+    ((start, end),) = step.stretches([event])
     removed = ((min(start + step.plain_ns, end), end),)
     rows = [row for row in step.below([event]).tolist() if row not in gone]
     tensor = step.tensor(event)

@@ -38,8 +38,7 @@ def _find(step: Step) -> Proposals:
 
 def _in_place(step: Step, event: int, speed: Speed) -> GraphChange:
     """A write of the part that is new."""
-    rows, call = step.below([event]), step.call(event)
-    parts = call.tensors(0) if call else None
+    rows, parts = step.below([event]), step.call(event).tensors(0)
     if not len(rows) or not parts:
         return GraphChange()
     share = parts[1].elements / max(parts[0].elements + parts[1].elements, 1)
@@ -61,9 +60,9 @@ def _grows(step: Step, event: int) -> bool:
     return any(can_be(each.dims) for op in readers for each in step.tensors(op))
 
 
-def grown(call: OpCall | None) -> tuple[int, ...] | None:
+def grown(call: OpCall) -> tuple[int, ...] | None:
     """The shape that a cat makes of one long and one short tensor; None for any other."""
-    parts = call.tensors(0) if call else None
+    parts = call.tensors(0)
     if not parts or len(parts) != 2 or len(parts[0].dims) != len(parts[1].dims):
         return None
     long, short = (each.dims for each in parts)

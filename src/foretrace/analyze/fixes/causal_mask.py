@@ -34,11 +34,8 @@ CAUSAL = 0.5  # of the scores
 
 @fix("Causal attention without a mask", "gpu shapes")
 def _find(step: Step) -> Proposals:
-    masks = {
-        event: mask
-        for event in step.ops(*OPS).tolist()
-        if (call := step.call(event)) and (mask := shared_mask(call))
-    }
+    calls = step.ops(*OPS).tolist()
+    masks = {event: mask for event in calls if (mask := shared_mask(step.call(event)))}
     if not masks:
         return
     size = next(iter(masks.values())).dims[-1]

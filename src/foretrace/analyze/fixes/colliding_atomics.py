@@ -70,11 +70,9 @@ def _find(step: Step) -> Proposals:
 def _colliding(step: Step, event: int) -> RowAdds | None:
     """What is added, where it is worth a matmul."""
     call, rows = step.call(event), step.below([event])
-    if call is None or not len(rows):
-        return None
     puts = "index_put" in call.name
     target, source = (call.tensor(at) for at in ADDING[call.name])
-    if not target or not source or not target.dims or not target.elements:
+    if not len(rows) or not target or not source or not target.dims or not target.elements:
         return None
     dim = 0 if puts else (call.integer(1) or 0)
     adds = not puts or call.flag(ACCUMULATE) is True

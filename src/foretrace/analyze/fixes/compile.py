@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._changes import Stretches, of_each
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules._common import traffic_of
@@ -72,12 +73,11 @@ def _find(step: Step) -> Proposals:
     kernel = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(len(rows), 1))
     kept = CALL_NS[step.trains] + waits * COMPILED_CALL_NS + (len(rows) - fused + fewer) * kernel
     issued = removed, share(step, removed, kept)
-    usual, best, worst = (_change(step, groups, issued, realised) for realised in REALISED)
     yield Proposal(
         "torch.compile(model)",
         (f"{count_text(fused)} kernels can fuse into {count_text(fewer)}; " if fused else "")
         + f"{count_text(launches)} launches per step",
-        *(usual, best, worst),
+        *of_each(partial(_change, step, groups, issued), REALISED),
         first=waits_text(step) if waits * PART > launches else "",
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
     )

@@ -18,7 +18,6 @@ import numpy as np
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.costs import Tensor
 
 CONTIGUOUS = "aten::contiguous"
 MATMULS = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::addmm"})
@@ -69,14 +68,9 @@ def _reader(step: Step, event: int, behind: Ints) -> str:
         return ""
     others = [each for each in behind[: 4 * NEXT].tolist() if step.name(each) != CONTIGUOUS]
     for each in others[:NEXT]:
-        taken = [(have.dims, have.type) for have in step.tensors(each)]
+        name, taken = step.name(each), [(have.dims, have.type) for have in step.tensors(each)]
         if (source.dims, source.type) in taken:
-            return step.name(each) if _takes(step.name(each), source) else ""
+            matrix = len(source.strides) in (2, 3) and 1 in source.strides[-2:]
+            fits = source.strides[-1:] == (1,) if name == ATTENTION else matrix and name in MATMULS
+            return name if fits else ""
     return ""
-
-
-def _takes(name: str, source: Tensor) -> bool:
-    strides = source.strides or ()
-    if name == ATTENTION:
-        return len(strides) > 0 and strides[-1] == 1
-    return name in MATMULS and len(strides) in (2, 3) and 1 in strides[-2:]

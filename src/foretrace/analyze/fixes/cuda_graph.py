@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes._changes import Changes, Stretches
+from foretrace.analyze.fixes._changes import Changes, Stretches, of_each
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.patterns import regex
@@ -34,8 +34,8 @@ from foretrace.model.serving import ServedBatch
 # Compiled code gets the graph by a mode; of eager code that mode would fuse the kernels as well.
 COMPILED = 'CUDA graph (torch.compile(mode="reduce-overhead"))'
 EAGER = "CUDA graph (torch.cuda.make_graphed_callables)"
-CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
-KERNEL_NS = (1_500, 500, 3_000)
+# By a call, and by each kernel in it: as expected, at best, at worst.
+SPENT_NS = ((105_000, 1_500), (85_000, 500), (165_000, 3_000))
 BACKWARD_NS, GRADIENT_NS = 400_000, 8_000
 PART_NS = 30_000  # to launch one of the graphs of a prefill, with the Python around it
 ATTENTION = regex(r"attention_with_output|unified_attention")
@@ -62,9 +62,14 @@ def _find(step: Step) -> Proposals:
     if launches < FEW or once or _made(step):
         return
     busy = time_text(step.trace.spans.busy(step.span))
-    engine = f"CUDA graph in the engine ({_setting(step, batch)})" if batch else ""
+    order = COMPILED if step.compiled else EAGER
+    if batch:  # the engine's graphs are off, or for smaller batches
+        setting = "no disable_cuda_graph, a larger cuda_graph_max_bs"
+        if step.span.name.startswith("execute_"):
+            setting = f"no enforce_eager, sizes up to {count_text(batch.tokens)}"
+        order = f"CUDA graph in the engine ({setting})"
     yield Proposal(
-        engine or (COMPILED if step.compiled else EAGER),
+        order,
         f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
         + (UNKNOWN if alone else ""),
         *_changes(step, batch),
@@ -78,13 +83,6 @@ def _batch(step: Step) -> ServedBatch | None:
     served = step.trace.served
     pairs = zip(served.spans, served.batches, strict=True)
     return next((batch for span, batch in pairs if span.event == step.span.event), None)
-
-
-def _setting(step: Step, batch: ServedBatch) -> str:
-    """What keeps an engine from using a graph: it is off, or its graphs are for smaller batches."""
-    if step.span.name.startswith("execute_"):
-        return f"no enforce_eager, sizes up to {count_text(batch.tokens)}"
-    return "no disable_cuda_graph, a larger cuda_graph_max_bs"
 
 
 def _outside(step: Step, batch: ServedBatch | None) -> Stretches:
@@ -105,12 +103,13 @@ def _changes(step: Step, batch: ServedBatch | None) -> Changes:
     fixed = (
         len(outside) * PART_NS + step.trains * BACKWARD_NS + len(step.ops(ACCUMULATE)) * GRADIENT_NS
     )
-    wanted = [fixed + call + kernels * each for call, each in zip(CALL_NS, KERNEL_NS, strict=True)]
     free = frozenset[int]() if batch else frozenset(step.waiting.tolist())
-    usual, best, worst = (
-        GraphChange(removed, share(step, removed, ns), unwaited=free) for ns in wanted
-    )
-    return usual, best, worst
+
+    def change(spent: tuple[int, int]) -> GraphChange:
+        left = share(step, removed, fixed + spent[0] + kernels * spent[1])
+        return GraphChange(removed, left, unwaited=free)
+
+    return of_each(change, SPENT_NS)
 
 
 def _obstacles(step: Step) -> Iterator[str]:

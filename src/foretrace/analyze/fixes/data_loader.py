@@ -21,7 +21,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._host import LOADER, loading, share
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.threads import recorded
 from foretrace.base.units import percent_text, plural
 
@@ -86,16 +86,11 @@ def started(step: Step) -> bool:
     host = step.trace.host
     loads = host.named(lambda name: LOADER.match(name) is not None)
     known = np.flatnonzero(host.lasting & (host.is_op | loads) & (host.start < step.span.end_ns))
-    known = known[np.argsort(host.start[known], kind="stable")]
+    known = step.in_order(known)
     pauses = host.start[known[1:]] - np.maximum.accumulate(host.end[known])[:-1]
-    after = (np.flatnonzero(pauses >= STARTING_NS) + 1).tolist()
-    return any(
-        tuple(step.name(event) for event in known[max(at - len(SEED), 0) : at]) == SEED
-        and _next_waits(step, known[at : at + SAMPLER_OPS][loads[known[at : at + SAMPLER_OPS]]])
-        for at in after
-    )
-
-
-def _next_waits(step: Step, ranges: Ints) -> bool:
-    """Whether the first of these ranges waits for workers."""
-    return len(ranges) > 0 and ALONE not in step.name(int(ranges[0]))
+    for at in (np.flatnonzero(pauses >= STARTING_NS) + 1).tolist():
+        before, behind = known[max(at - len(SEED), 0) : at], known[at : at + SAMPLER_OPS]
+        first = behind[loads[behind]][:1].tolist()
+        if tuple(map(step.name, before)) == SEED and any(ALONE not in step.name(x) for x in first):
+            return True
+    return False

@@ -80,7 +80,7 @@ def _find(step: Step) -> Proposals:
 def _table(step: Step, event: int, least: int = LARGE) -> DenseTable | None:
     """The table of this backward op, where it is large and mostly not read."""
     call = step.call(event)
-    grad, count = (call.tensor(0), call.integer(2)) if call else (None, None)
+    grad, count = call.tensor(0), call.integer(2)
     if not grad or not count or not grad.dims or not grad.bytes:
         return None
     rows = grad.elements // max(grad.dims[-1], 1)

@@ -45,7 +45,7 @@ NAMED = 4
 def _find(step: Step) -> Proposals:
     for run in map(np.array, _runs(step)):
         loop = _repeating(step, run) if len(run) >= MANY else run[:0]
-        dims = {str(call.dims[0]) for at in loop.tolist() if (call := step.call(at)) and call.dims}
+        dims = {str(call.dims[0]) for at in loop.tolist() if (call := step.call(at)).dims}
         names = {_name(step, at) for at in loop.tolist()}
         writes = names & NORMS or any(name.endswith("_") for name in names)
         if len(loop) >= MANY and len(dims) >= SHAPES and writes:

@@ -67,7 +67,7 @@ def kept_of(step: Step, event: int) -> int:
     tensor = step.tensor(event)
     if tensor is None or not tensor.dims:
         return 0
-    calls = (made for op in step.near(event, after=REACH) if (made := step.call(op)))
+    calls = map(step.call, step.near(event, after=REACH))
     sizes = [count for call in calls if (count := _kept(call, tensor)) is not None]
     known = bool(sizes) and min(sizes) > 0
     return max(sizes) if known and max(sizes) <= MOST * max(tensor.dims) else 0

@@ -105,19 +105,15 @@ def _product(step: CpuStep, event: int, read: int) -> int:
 def _texts(step: Step, count: int, causal: bool) -> tuple[str, str]:
     matrices = plural(count, "score matrix", "score matrices")
     why = f"matmul, softmax and matmul write out {matrices}"
-    if _averages(step):
-        return ATTEND, f"{why}, and the mean over the heads is computed"
-    return f"call {CALL}(q, k, v{', is_causal=True' * causal})", why
-
-
-def _averages(step: Step) -> bool:
-    """Whether the mean of scores over the heads is computed, as `nn.MultiheadAttention` does."""
     softmax, mean = (
         [tensors[0] for event in step.ops(name).tolist() if (tensors := step.tensors(event))]
         for name in ("aten::_softmax", "aten::mean")
     )
     sizes = {scores.elements for scores in softmax}
-    return any(each.elements in sizes and len(each.dims) == HEADED for each in mean)
+    # `nn.MultiheadAttention` computes the mean of the scores over the heads
+    if any(each.elements in sizes and len(each.dims) == HEADED for each in mean):
+        return ATTEND, f"{why}, and the mean over the heads is computed"
+    return f"call {CALL}(q, k, v{', is_causal=True' * causal})", why
 
 
 @fix("Attention in one kernel", "gpu shapes", on_cpu=_on_cpu)
@@ -138,12 +134,11 @@ def _find(step: Step) -> Proposals:
 
 
 def _on_math_path(step: Step, event: int) -> WrittenAttention:
-    call, host = step.call(event), step.trace.host
-    query = call.tensor(0) if call else None
-    wide, causal = bool(query and query.type in WIDE), bool(call and call.flag(IS_CAUSAL))
-    parts = np.flatnonzero(step.inside & (host.parent == event))
-    dims = len(query.dims) if query else HEADED
-    return WrittenAttention(parts[np.argsort(host.start[parts], kind="stable")], wide, causal, dims)
+    query, causal = step.tensor(event), bool(step.call(event).flag(IS_CAUSAL))
+    parts = step.in_order(np.flatnonzero(step.inside & (step.trace.host.parent == event)))
+    if query is None:
+        return WrittenAttention(parts, False, causal, HEADED)
+    return WrittenAttention(parts, query.type in WIDE, causal, len(query.dims))
 
 
 def _launching(step: Step, found: list[WrittenAttention]) -> list[WrittenAttention]:
@@ -182,7 +177,10 @@ def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKe
     rows, behind = step.below(events), step.below(nodes)
     matmuls = _matmuls(step, rows)
     share = CAUSAL_SHARE if found.causal else 1.0
-    flops, rest = share * sum(case.flops or 0 for case in matmuls), _outside(matmuls)
+    flops, rest = share * sum(case.flops or 0 for case in matmuls), 0.0
+    if len(matmuls) > 1:  # queries, keys, values and the result: all that moves but the scores
+        scores = 2 * (matmuls[0].bytes_written or 0)
+        rest = max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)
 
     def price(flops: float, count: float, back: bool, speed: Speed) -> float:
         plain = PLAIN * speed.attention / USUAL.attention
@@ -199,11 +197,3 @@ def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKe
         backward = partial(price, BACKWARD * flops, 2 * rest, True)
         kernels.append(NewKernel(int(behind[0]), step.ns(behind), backward))
     return joined(changes), kernels
-
-
-def _outside(matmuls: list[Case]) -> float:
-    """The bytes of queries, keys, values and the result: what the matmuls move but the scores."""
-    if len(matmuls) < 2:
-        return 0.0
-    scores = 2 * (matmuls[0].bytes_written or 0)
-    return max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)

@@ -22,6 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import STARTING_NS, joined
+from foretrace.analyze.fixes._cpu import dense
 from foretrace.analyze.fixes._host import tops
 from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import times_text
@@ -116,13 +117,9 @@ def _matches(step: Step) -> Iterator[Match]:
     above = step.trace.host.nearest_op(step.trace.gpu.launch[step.rows])
     ops = ops[np.isin(ops, step.callers(above[above >= 0]))]
     calls = [step.call(op) for op in ops.tolist()]
-    names = [_name(call) if call else "" for call in calls]
+    names = [_name(call) if call.dims else "" for call in calls]
     plain = [at for at, name in enumerate(names) if name and name not in CASTS]
-    sizes = {
-        at: [each.elements for each in call.every_tensor() if each.dims]
-        for at in plain
-        if (call := calls[at])
-    }
+    sizes = {at: [each.elements for each in dense(calls[at])] for at in plain}
     place = 0
     while place < len(plain):
         window = plain[place : place + REACH]
@@ -147,10 +144,10 @@ def _first(words: list[str]) -> tuple[FusedOp, int] | None:
     return (sequence, count) if count else None
 
 
-def _casts(calls: list[OpCall | None], at: int, tensor: Tensor) -> bool:
+def _casts(calls: list[OpCall], at: int, tensor: Tensor) -> bool:
     """Whether the op at this place makes this tensor of another type, or another type of it."""
-    call = calls[at] if 0 <= at < len(calls) else None
-    source = _largest(call) if call and _name(call) in CASTS else None
+    casts = 0 <= at < len(calls) and _name(calls[at]) in CASTS
+    source = _largest(calls[at]) if casts else None
     return source is not None and source.dims == tensor.dims
 
 
@@ -159,9 +156,8 @@ def _name(call: OpCall) -> str:
     return SAME.get(name, name)
 
 
-def _largest(call: OpCall | None) -> Tensor | None:
-    tensors = call.every_tensor() if call else ()
-    return max(tensors, key=lambda each: each.elements, default=None)
+def _largest(call: OpCall) -> Tensor | None:
+    return max(call.every_tensor(), key=lambda each: each.elements, default=None)
 
 
 def _word(name: str, sizes: list[int], full: Tensor) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._host import outermost_move
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.arrays import distinct
@@ -46,12 +47,10 @@ def _without_nodes(step: Step) -> Proposals:
         return
     removed = step.stretches(distinct(step.callers(ops)).tolist())
     held = max(step.host_ns(removed), 1.0)
-    usual, best, worst = (
-        GraphChange(removed, max(1 - len(ops) * ns / held, 0.3)) for ns in NODE_NS
-    )
+    changes = of_each(lambda ns: GraphChange(removed, max(1 - len(ops) * ns / held, 0.3)), NODE_NS)
     why = f"{plural(len(ops), 'op')} per step make autograd nodes, and no backward pass follows"
     order = "run inference under torch.no_grad() or inference_mode()"
-    yield Proposal(order, why, usual, best, worst, events=tuple(ops[:50].tolist()))
+    yield Proposal(order, why, *changes, events=tuple(ops[:50].tolist()))
 
 
 def _without_dropout(step: Step) -> Proposals:
@@ -65,7 +64,7 @@ def _without_dropout(step: Step) -> Proposals:
 
 def _without_casts(step: Step) -> Proposals:
     # the shapes of weights and biases that no input has
-    calls = [call for op in step.ops(*TAKERS).tolist() if (call := step.call(op))]
+    calls = [step.call(op) for op in step.ops(*TAKERS).tolist()]
     taken = [each for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims]
     inputs = {first.dims for call in calls if (first := call.tensor(0))}
     weights = {each.dims for each in taken} - inputs

@@ -29,7 +29,12 @@ def _find(step: Step) -> Proposals:
     lengths = _lengths(step)
     if len(lengths) < LENGTHS or set(np.diff(lengths).tolist()) != {1}:
         return
-    events = [at for at, call in step.arguments.items() if _holds(call, lengths)]
+    # the number of all tokens, or of those of a batch, is in a shape of an op
+    sizes = {
+        event: {size for each in dense(call) for size in each.dims[:-1] if size}
+        for event, call in step.arguments.items()
+    }
+    events = [at for at, own in sizes.items() if any(s % n == 0 for s in own for n in lengths)]
     goes = 1 - 1 / lengths[-1]
     if events:
         yield step.proposal(
@@ -45,9 +50,8 @@ def _lengths(step: CpuStep) -> list[int]:
     """Each length of a sequence that attends to itself, in order; none where one does not."""
     host, found = step.trace.host, list[int]()
     events = np.flatnonzero(host.is_op & host.named(lambda name: name in (ATTENTION, SCORES)))
-    for event in events[np.argsort(host.start[events], kind="stable")].tolist():
-        call = step.call(event)
-        length = _itself(call) if call else None
+    for event in step.in_order(events).tolist():
+        length = _itself(step.call(event))
         if length is not None and length < SHORTEST:
             return []
         found += [length] if length and found[-1:] != [length] else []
@@ -63,9 +67,3 @@ def _itself(call: OpCall) -> int | None:
     if call.name == ATTENTION:
         second = key.dims[-2] if key and len(key.dims) > 2 else 0
     return first if first == second else 0
-
-
-def _holds(call: OpCall, lengths: list[int]) -> bool:
-    """Whether the number of all tokens, or of those of a batch, is in a shape of an op."""
-    sizes = {size for each in dense(call) for size in each.dims[:-1] if size}
-    return any(size % length == 0 for size in sizes for length in lengths)

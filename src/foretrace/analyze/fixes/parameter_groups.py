@@ -19,6 +19,7 @@ from collections import Counter
 import numpy as np
 
 from foretrace.analyze.fixes import fused_optimizer as fused
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.model.autograd import STEP
 
@@ -48,7 +49,7 @@ def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
     times, kept = step.trace.gpu.length[rows], rows[: max(len(rows) * KEPT // groups, 1)]
     each = float(times.sum() - times.min() * (len(rows) - len(kept))) / len(kept)
     new, gone = dict.fromkeys(kept.tolist(), each), frozenset(rows[len(kept) :].tolist())
-    usual, best, worst = (GraphChange(removed, min(part * left, 1.0), new, gone) for part in SPREAD)
+    changes = of_each(lambda part: GraphChange(removed, min(part * left, 1.0), new, gone), SPREAD)
     order = f"give {kind} two parameter groups: decay and no decay"
     why = f"optimizer.step() runs {groups} groups for {count} parameters"
-    return Proposal(order, why, usual, best, worst, events=step.events(rows))
+    return Proposal(order, why, *changes, events=step.events(rows))

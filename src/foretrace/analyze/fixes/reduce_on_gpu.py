@@ -71,8 +71,8 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
     host, cast = step.trace.host, _cast(step, copy)
     rows, size = step.below(cast), copy.bytes
     if len(cast):  # the reduction reads what the cast read
-        call = step.call(int(host.nearest_op(step.trace.gpu.launch[rows[:1]])[0]))
-        size = min(size, (call.tensor(1) or copy.tensor).bytes or size) if call else size
+        read = step.tensor(int(host.nearest_op(step.trace.gpu.launch[rows[:1]])[0]), 1)
+        size = min(size, (read or copy.tensor).bytes or size)
     away = [back] if back else []
     calls = np.array([*ops, *cast.tolist(), *(each.op for each in away)])
     # after the last op the host frees what was copied
@@ -113,8 +113,9 @@ def _cast(step: Step, copy: HostCopy) -> Ints:
     before = step.named({"aten::to"}) & (host.end <= host.start[copy.op])
     last = step.outermost(before)[-1:]
     rows = step.below(last)
-    made = host.nearest_op(step.trace.gpu.launch[rows[-1:]]).tolist() if len(rows) else []
-    call = step.call(made[0]) if made else None
-    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
-    same = target and source and (target.dims, target.type) == copy.key
-    return last if same and source and source.type != copy.tensor.type else last[:0]
+    for made in host.nearest_op(step.trace.gpu.launch[rows[-1:]]).tolist():
+        target, source = step.tensor(made), step.tensor(made, 1)
+        same = target and source and (target.dims, target.type) == copy.key
+        if same and source and source.type != copy.tensor.type:
+            return last
+    return last[:0]

@@ -85,7 +85,7 @@ def _rounds(step: CpuStep) -> Iterator[Round]:
 def _is_little(step: CpuStep, ops: list[int]) -> bool:
     """Whether these ops are short, and take one element each or make one number together."""
     calls = [step.call(op) for op in ops if step.trace.host.length[op] < TINY_NS]
-    alone = all(call is not None and elements(call) <= 1 for call in calls)
+    alone = all(call.dims and elements(call) <= 1 for call in calls)
     return len(calls) == len(ops) and (alone or _reduces(step, ops))
 
 

@@ -75,9 +75,9 @@ def _readers(step: Step) -> dict[Shape, list[int]]:
     return readers
 
 
-def _result(call: OpCall | None) -> Shape:
+def _result(call: OpCall) -> Shape:
     """The shape that a linear layer gives; empty where it is not known or has no positions."""
-    given, weight = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    given, weight = call.tensor(0), call.tensor(1)
     if given is None or weight is None or len(given.dims) < 3 or len(weight.dims) != 2:
         return ()
     return (*given.dims[:-1], weight.dims[0])
@@ -88,7 +88,7 @@ def _kept(step: Step, event: int, made: Shape, readers: dict[Shape, list[int]]) 
     later = [op for op in readers.get(made, ()) if host.start[op] >= host.end[event]]
     if any(step.name(op) not in SLICES for op in later):
         return None
-    reads = [call for op in later if (call := step.call(op))]
+    reads = [step.call(op) for op in later]
     slices = [_slice(call, made) for call in reads]
     parts = [each for each in slices if each and each[1] < made[each[0]]]  # [:] is the whole
     dims = {dim for dim, _ in parts}

@@ -47,13 +47,13 @@ def _find(step: Step) -> Proposals:
 
 def _pair(step: CpuStep, event: int) -> tuple[int, int] | None:
     """A product and the op that sums it, where a matmul gives the same."""
-    dims = _product(step.call(event))
+    call = step.call(event)
+    dims = _product(call)
     after = step.near(event, after=REACH) if dims else []
-    total = step.call(after[0]) if after else None
-    if not dims or total is None or total.name != "aten::sum":
+    if not dims or not after or step.name(after[0]) != "aten::sum":
         return None
-    over = [at % len(dims) for at in total.numbers(1) or ()]
-    given, call = total.tensor(0), step.call(event)
+    given, total = step.tensor(after[0]), step.call(after[0]).numbers(1)
+    over = [at % len(dims) for at in total or ()]
     read = any(each.dims == dims for op in after[1:] for each in step.tensors(op))
     if read or given is None or given.dims != dims or len(over) != 1 or dims[over[0]] < FEW:
         return None
@@ -61,12 +61,11 @@ def _pair(step: CpuStep, event: int) -> tuple[int, int] | None:
     return (event, after[0]) if shared else None
 
 
-def _factors(call: OpCall | None) -> list[Tensor]:
-    found = [call.tensor(0), call.tensor(1)] if call else []
-    return [each for each in found if each is not None and each.dims]
+def _factors(call: OpCall) -> list[Tensor]:
+    return [each for at in (0, 1) if (each := call.tensor(at)) and each.dims]
 
 
-def _product(call: OpCall | None) -> tuple[int, ...] | None:
+def _product(call: OpCall) -> tuple[int, ...] | None:
     """The shape of a product of which each factor repeats a dimension that the other has."""
     factors = _factors(call)
     if len(factors) != 2:

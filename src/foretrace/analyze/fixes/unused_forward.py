@@ -59,4 +59,4 @@ def _around(step: Step, ops: Ints, inner: Ints) -> Ints:
 
 def _layers(step: Step, ops: Ints) -> Counter[tuple[str, str]]:
     calls = (step.call(op) for op in ops.tolist() if step.name(op) in LAYERS)
-    return Counter((call.name, str(call.dims)) for call in calls if call)
+    return Counter((call.name, str(call.dims)) for call in calls if call.dims)

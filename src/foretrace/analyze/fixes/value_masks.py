@@ -62,7 +62,7 @@ def _compared(step: CpuStep, ops: Ints, at: int) -> tuple[int, int] | None:
     """How many elements this op compares with which number, where the next op selects by it."""
     if step.name(int(ops[at])) != "aten::eq" or at + 1 == len(ops):
         return None
-    call, tensor = step.call(int(ops[at])), step.tensor(int(ops[at]))
-    value = whole(call.concrete[1]) if call and len(call.concrete) > 1 else None
+    call = step.call(int(ops[at]))
+    tensor, value = call.tensor(0), whole(call.concrete[1]) if len(call.concrete) > 1 else None
     selects = step.name(int(ops[at + 1])) in SELECTS
     return (tensor.elements, value) if tensor and value is not None and selects else None
