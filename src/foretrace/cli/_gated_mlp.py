@@ -22,7 +22,7 @@ from foretrace.record.tries.session import GPU
 class _GatedMlp(ModuleSwitch):
     name, title, tolerance, devices = "gated_mlp", "our gated-MLP kernels", 1e-2, GPU
     write = "foretrace.kernels.swap(model)"
-    none = "no gated MLP with gate_proj, up_proj and down_proj"
+    unused = "no gated MLP with gate_proj, up_proj and down_proj"
     _stacked = False
 
     def others(self, module: Any) -> Sequence[Forward] | str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from foretrace.record.tries.rounds import Edit
 
@@ -22,7 +22,7 @@ def patched(source: str, edits: Mapping[str, Iterable[Edit]]) -> tuple[str, list
     found: set[Insertion] = set()
     left_out: list[str] = []
     for name, wanted in edits.items():
-        places = [_place(tree, lines, edit) for edit in wanted]
+        places = [PLACES[edit.kind](tree, lines, edit) for edit in wanted]
         if not places or None in places:
             left_out.append(name)
         found |= {each for each in places if each is not None}
@@ -57,22 +57,12 @@ def changed_lines(text: str) -> int:
     return sum(line.startswith("+") and not line.startswith("+++") for line in text.splitlines())
 
 
-def _place(tree: ast.Module, lines: list[str], edit: Edit) -> Insertion | None:
-    if edit.kind == "by hand":
-        return None
-    if edit.kind == "add":
-        return _keywords(tree, lines, edit)
-    if edit.kind == "top":
-        return _below_imports(tree, edit)
-    return _below(tree, edit)
-
-
 def _keywords(tree: ast.Module, lines: list[str], edit: Edit) -> Insertion | None:
     """Before the closing bracket of the call at that line."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or _name(node.func) != edit.name:
+        if not isinstance(node, ast.Call) or not _spans(node, edit.line):
             continue
-        if not node.lineno <= edit.line <= (node.end_lineno or 0):
+        if getattr(node.func, "attr", getattr(node.func, "id", "")) != edit.name:
             continue
         given = {each.arg for each in node.keywords}
         if None in given or any(f"{name}=" in edit.words for name in given):
@@ -94,7 +84,11 @@ def _after_comma(last: ast.expr, line: int, column: int, lines: list[str]) -> st
     return "" if b"," in code else ", "
 
 
-def _below_imports(tree: ast.Module, edit: Edit) -> Insertion | None:
+def _spans(node: ast.expr | ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
+
+
+def _below_imports(tree: ast.Module, lines: list[str], edit: Edit) -> Insertion | None:
     """Below the last import at the top level; torch must be among them."""
     imports = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
     names = {part.asname or part.name for each in imports for part in each.names}
@@ -103,12 +97,10 @@ def _below_imports(tree: ast.Module, edit: Edit) -> Insertion | None:
     return (imports[-1].end_lineno or 1, 0, edit.words + "\n")
 
 
-def _below(tree: ast.Module, edit: Edit) -> Insertion | None:
+def _below(tree: ast.Module, lines: list[str], edit: Edit) -> Insertion | None:
     """Below the assignment to one name at that line."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign) or not node.lineno <= edit.line <= (
-            node.end_lineno or 0
-        ):
+        if not isinstance(node, ast.Assign) or not _spans(node, edit.line):
             continue
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name | ast.Attribute):
             return None
@@ -118,5 +110,9 @@ def _below(tree: ast.Module, edit: Edit) -> Insertion | None:
     return None
 
 
-def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+PLACES: dict[str, Callable[[ast.Module, list[str], Edit], Insertion | None]] = {
+    "add": _keywords,
+    "top": _below_imports,
+    "after": _below,
+    "by hand": lambda *_: None,
+}

@@ -59,9 +59,8 @@ class Session:
 
     def modules(self, *kinds: type) -> list[Any]:
         """The modules of these types inside the outermost one."""
-        if self.outermost is None:
-            return []
-        return [each for each in self.outermost.modules() if isinstance(each, kinds)]
+        every = () if self.outermost is None else self.outermost.modules()
+        return [each for each in every if isinstance(each, kinds)]
 
     def line(self, made: object = None) -> int:
         """The line of the script that runs now, outside the `__init__` of what is `made`.
@@ -70,8 +69,10 @@ class Session:
         """
         frame: Any = sys._getframe(1)
         while frame is not None:
-            if frame.f_code.co_filename in self.files and not _makes(frame, made):
-                return int(frame.f_lineno)
+            if frame.f_code.co_filename in self.files:
+                first = frame.f_code.co_varnames[:1]  # of a method what is being made
+                if made is None or not first or frame.f_locals.get(first[0]) is not made:
+                    return int(frame.f_lineno)
             frame = frame.f_back
         return 0
 
@@ -176,10 +177,12 @@ class Applied(Struct, frozen=True):
 class Switch:
     """One fix inside the script's process; with a `name` it is one that is tried (`Applied`).
 
-    `top` is a statement that does the same at the top of the script.
+    `top` is a statement that does the same at the top of the script. One that replaces a function
+    counts the `calls` of it: without any it says why it is `unused`.
     """
 
-    name = title = write = group = top = ""
+    name = title = write = group = top = unused = ""
+    calls = 0
     realises: tuple[str, ...] = ()
     devices: tuple[str, ...] = ("cuda", "cpu")
     tolerance = 1e-3
@@ -191,7 +194,7 @@ class Switch:
 
     def why_not(self) -> str:
         """Why the script cannot use it, said after its first steps; empty where it can."""
-        return ""
+        return "" if self.calls else self.unused
 
     def turn(self, on: bool) -> None:
         """Make the change, or take it back."""
@@ -237,20 +240,11 @@ class ForwardSwitch(Switch):
         setattr(owner, name, self._pair[on])
 
 
-def _makes(frame: Any, made: object) -> bool:
-    """Whether a frame is a method of what is being made."""
-    names = frame.f_code.co_varnames
-    return made is not None and bool(names) and frame.f_locals.get(names[0]) is made
-
-
 def tensors(result: Any) -> Iterator[Any]:
     """The floating-point tensors in what a call returned, in order."""
     if isinstance(result, torch.Tensor):
         if result.is_floating_point():
             yield result
-    elif isinstance(result, Mapping):
-        for each in result.values():
-            yield from tensors(each)
-    elif isinstance(result, list | tuple):
-        for each in result:
+    elif isinstance(result, Mapping | list | tuple):
+        for each in result.values() if isinstance(result, Mapping) else result:
             yield from tensors(each)

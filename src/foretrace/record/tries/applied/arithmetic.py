@@ -11,7 +11,7 @@ import torch
 from foretrace.record.profiling.patches import ModuleHook
 from foretrace.record.profiling.run_record import CORES
 from foretrace.record.tries.rounds import Edit
-from foretrace.record.tries.session import GPU, ForwardSwitch, Session, Switch
+from foretrace.record.tries.session import GPU, ForwardSwitch, Switch
 
 CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
@@ -61,10 +61,7 @@ class _Tf32(Switch):
     name, title = "tf32", "TF32 matmuls"
     top = write = 'torch.set_float32_matmul_precision("high")'
     realises, tolerance, devices = ("tf32",), 1e-2, GPU
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._before: tuple[str, bool] | None = None
+    _before: tuple[str, bool] | None = None
 
     def why_not(self) -> str:
         exact = self.session.modules(*CONVOLUTIONS) and not torch.backends.cudnn.allow_tf32
@@ -99,12 +96,10 @@ class _ChannelsLast(Switch):
 
     def why_not(self) -> str:
         found = self.session.modules(torch.nn.Conv2d, torch.nn.ConvTranspose2d)
-        if not found:
-            return "no convolutions"
         wide = [each.weight for each in found if min(each.weight.shape[:2]) > 1]
         if wide and all(each.is_contiguous(memory_format=torch.channels_last) for each in wide):
             return "the weights are in channels_last already"
-        return ""
+        return "" if found else "no convolutions"
 
     def turn(self, on: bool) -> None:
         module = self.session.outermost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,10 +26,7 @@ class _Sdpa(Switch):
 
     name, title = "sdpa", "scaled_dot_product_attention"
     write, realises = 'model.set_attn_implementation("sdpa")', ("fused_attention",)
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._before: list[tuple[Any, str, bool]] = []  # configurations, outer ones first
+    _before: Sequence[tuple[Any, str, bool]] = ()  # configurations, outer ones first
 
     def why_not(self) -> str:
         models = self._models()

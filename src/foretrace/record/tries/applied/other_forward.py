@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from foretrace.record.tries.session import GPU, Session, Switch
+from foretrace.record.tries.session import GPU, Switch
 
 Forward = Callable[[Any], Any]
 PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
@@ -27,13 +27,10 @@ SPREAD = 2.0
 class ModuleSwitch(Switch):
     """Gives each module that matches another forward pass, and its own back."""
 
-    none = "no module matches"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._reason = self.none
-        self._found: list[tuple[Any, Forward]] | None = None
-        self._before: list[Any] = []
+    unused = "no module matches"
+    _reason = ""
+    _found: list[tuple[Any, Forward]] | None = None
+    _before: Sequence[Any] = ()
 
     def others(self, module: Any) -> Sequence[Forward] | str:
         """Forward passes, one of which may compute what the module's does; or why there is none.
@@ -44,7 +41,7 @@ class ModuleSwitch(Switch):
 
     def why_not(self) -> str:
         """Why no module matches."""
-        return "" if self.matching() else self._reason
+        return "" if self.matching() else self._reason or self.unused
 
     def turn(self, on: bool) -> None:
         """Replace the forward passes, or put back what was there."""
@@ -129,11 +126,8 @@ class _Liger(ModuleSwitch):
 
     name, title, tolerance, devices = "liger", "Liger's kernels", 1e-2, GPU
     write = "AutoLigerKernelForCausalLM, or LigerSwiGLUMLP and LigerRMSNorm"
-    none = "no gated MLP and no RMSNorm"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._changes: list[Change] | None = None
+    unused = "no gated MLP and no RMSNorm"
+    _changes: list[Change] | None = None
 
     def why_not(self) -> str:
         if importlib.util.find_spec("liger_kernel") is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
 from typing import Any
 
 import torch
@@ -84,33 +83,33 @@ class _ForeachOptimizer(Switch):
         return "" if loops else "the optimizer does not loop over its parameters"
 
     def turn(self, on: bool) -> None:
-        for each in self.session.optimizers:
-            if each.defaults.get("foreach", True) is False and not each.defaults.get("fused"):
+        for each in self._looping():
+            if not each.defaults.get("fused"):
                 for group in each.param_groups:
                     group["foreach"] = on
 
     def edits(self) -> list[Edit]:
-        loops = (each.defaults.get("foreach", True) is False for each in self.session.optimizers)
-        return self.added("foreach=True", compress(self.session.optimizers, loops))
+        return self.added("foreach=True", self._looping())
+
+    def _looping(self) -> list[Any]:
+        every = self.session.optimizers
+        return [each for each in every if each.defaults.get("foreach", True) is False]
 
 
 class _SetToNone(Switch):
     """Drop gradients in `zero_grad` in the place of writing zeros into them."""
 
     name, title, write = "set_to_none", "zero_grad drops gradients", "optimizer.zero_grad()"
+    unused = "gradients are dropped already"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._asked = False
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             owner.zero_grad = self._dropping(owner.zero_grad)
 
-    def why_not(self) -> str:
-        return "" if self._asked else "gradients are dropped already"
-
     def _dropping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def zero_grad(owner: Any, set_to_none: bool = True) -> Any:
-            self._asked |= not set_to_none
+            self.calls += not set_to_none
             return original(owner, set_to_none or self.on)
 
         return zero_grad
@@ -123,23 +122,21 @@ class _NoAnomaly(Switch):
     """
 
     name, title, realises = "no_anomaly", "anomaly mode off", ("anomaly_mode",)
-    write = "remove torch.autograd.set_detect_anomaly(True)"
+    write, unused = "remove torch.autograd.set_detect_anomaly(True)", "anomaly mode is off"
+    _checks = True  # for NaN
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._asked = False, True
         self._set = torch.set_anomaly_enabled
         torch.set_anomaly_enabled = self._enabled
 
-    def why_not(self) -> str:
-        return "" if self._asked[0] else "anomaly mode is off"
-
     def turn(self, on: bool) -> None:
         super().turn(on)
-        self._enabled(*self._asked)
+        self._enabled(bool(self.calls), self._checks)
 
     def _enabled(self, mode: bool, check_nan: bool = True) -> None:
-        self._asked = self._asked[0] or mode, check_nan
+        self.calls += mode
+        self._checks = check_nan
         self._set(mode and not self.on, check_nan)
 
 
@@ -148,15 +145,15 @@ class _NoCheckpoint(Switch):
 
     name, title, realises = "no_checkpoint", "no checkpointing", ("checkpoint",)
     write = "call the block directly: checkpoint(block, x) is block(x)"
+    unused = "nothing is recomputed"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._calls = 0
         original = checkpoints.checkpoint
         own = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop")
 
         def checkpoint(function: Any, *arguments: Any, **options: Any) -> Any:
-            self._calls += 1
+            self.calls += 1
             if not self.on:
                 return original(function, *arguments, **options)
             for name in ("preserve_rng_state", *own):
@@ -164,9 +161,6 @@ class _NoCheckpoint(Switch):
             return function(*arguments, **options)
 
         checkpoints.checkpoint = checkpoint
-
-    def why_not(self) -> str:
-        return "" if self._calls else "nothing is recomputed"
 
 
 class _NoGrad(ForwardSwitch):

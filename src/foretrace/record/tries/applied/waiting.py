@@ -55,21 +55,18 @@ class _DeferredReads(Switch):
     name, title = "deferred_reads", "losses read later"
     write = "keep loss.detach(), call .item() after the loop"
     realises, tolerance, devices = ("scalar_reads",), 1e-5, GPU
+    unused = "nothing is read from the GPU with .item()"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._reads = 0
 
         def item(tensor: Any) -> Any:
             if not tensor.is_cuda or not session.by_user():
                 return _item(tensor)
-            self._reads += 1
+            self.calls += 1
             return Later(tensor.detach().clone()) if self.on else _item(tensor)
 
         torch.Tensor.item = item
-
-    def why_not(self) -> str:
-        return "" if self._reads else "nothing is read from the GPU with .item()"
 
 
 class _NoSynchronize(Switch):
@@ -81,19 +78,16 @@ class _NoSynchronize(Switch):
     name, title = "no_synchronize", "no synchronize, no empty_cache"
     write = "remove torch.cuda.synchronize() and torch.cuda.empty_cache()"
     realises, tolerance, devices = ("synchronize", "allocator"), 1e-5, GPU
+    unused = "the script calls neither in its steps"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._calls = 0
         for name in ("synchronize", "empty_cache"):
             setattr(torch.cuda, name, self._left_out(getattr(torch.cuda, name)))
 
-    def why_not(self) -> str:
-        return "" if self._calls else "the script calls neither in its steps"
-
     def _left_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any, **options: Any) -> Any:
-            self._calls += self.session.losses is not None and self.session.by_user()
+            self.calls += self.session.losses is not None and self.session.by_user()
             return None if self.on else original(*arguments, **options)
 
         return called
@@ -101,6 +95,8 @@ class _NoSynchronize(Switch):
 
 class LoaderSwitch(Switch):
     """Gives DataLoaders other options where the script makes them; turned on before that."""
+
+    unused = "no DataLoader"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -142,7 +138,7 @@ class _LoaderWorkers(LoaderSwitch):
 
     def why_not(self) -> str:
         if not self.made:
-            return "no DataLoader"
+            return self.unused
         ahead = all(
             loader.num_workers >= WORKERS
             and loader.persistent_workers
@@ -167,15 +163,14 @@ class _PinnedLoader(LoaderSwitch):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._waits = 0  # copies from pinned memory that wait all the same
         for name in ("to", "cuda"):
             setattr(torch.Tensor, name, self._without_waiting(getattr(torch.Tensor, name)))
 
     def why_not(self) -> str:
-        if not self.made and not self._waits:
-            return "no DataLoader"
+        if not self.made or self.calls:  # copies from pinned memory that wait all the same
+            return super().why_not()
         pinned = all(loader.pin_memory for loader, _ in self.made)
-        return "batches are pinned, and no copy waits" if pinned and not self._waits else ""
+        return "batches are pinned, and no copy waits" if pinned else ""
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {"pin_memory": True}
@@ -189,7 +184,7 @@ class _PinnedLoader(LoaderSwitch):
             if waits and self.on:
                 options["non_blocking"] = True
             result = original(tensor, *arguments, **options)
-            self._waits += waits and result.is_cuda
+            self.calls += waits and result.is_cuda
             return result
 
         return moved
