@@ -93,17 +93,10 @@ class PeakPlan:
         return held, bytes_text(int(self.view.lives.size[held].sum()))
 
     def proposal(
-        self,
-        order: str,
-        why: str,
-        write: str,
-        rows: Numbers,
-        cost: str = "",
-        reserved: int | None = None,
-        costs: int = FREE,
+        self, order: str, why: str, write: str, rows: Numbers, cost: str = "", costs: int = FREE
     ) -> MemoryProposal:
         """What to do, with the lives as they are then."""
-        return MemoryProposal(order, why, write, self.new, rows, cost, reserved, costs)
+        return MemoryProposal(order, why, write, self.new, rows, cost, costs=costs)
 
 
 def memory_fix(title: str, costs: int = FREE) -> Callable[[Callable[[PeakPlan], Found]], MemoryFix]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, MemoryProposal, PeakPlan, memory_fix
 from foretrace.base.units import bytes_text, percent_text
 
 PAGE = 2 << 20
@@ -35,11 +35,12 @@ def _find(plan: PeakPlan) -> Found:
     if held - needed < LEAST * held:
         return
     idle = percent_text((held - view.peak_bytes) / held)
-    yield plan.proposal(
+    yield MemoryProposal(
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         f"{bytes_text(held)} are reserved for a peak of {bytes_text(view.peak_bytes)}: "
         f"{idle} lies idle",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+        plan.new,
         np.zeros(0, np.int64),
         reserved=needed,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -24,38 +24,27 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def _has_ops(trace: Trace) -> bool:
-    return bool(trace.host.is_op.any()) or bool(trace.origins.is_captured.any())
-
-
-def _has_launches(trace: Trace) -> bool:
-    return bool((trace.gpu.launch >= 0).any())
-
-
-def _has_one_clock(trace: Trace) -> bool:
-    return trace.gpu.aligned
-
-
-def _has_footprint(trace: Trace) -> bool:
-    return trace.tables["gpu"]["registers"].is_not_null().any()
-
-
 def _has_records(trace: Trace) -> bool:
     """Code that is not compiled has no records, and needs none."""
-    if not any(map(compiled.is_row, trace.host.names)):
-        return True
-    return bool(trace.compiled) or trace.compiler_run is not None
+    needed = any(map(compiled.is_row, trace.host.names))
+    return not needed or bool(trace.compiled) or trace.compiler_run is not None
 
 
 # What a rule may need: how to tell whether the trace has it, and which capture option supplies it.
-NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
+NEEDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "gpu": (
         lambda trace: trace.has("gpu"),
         "GPU events: record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
     ),
-    "ops": (_has_ops, "host ops: record with ProfilerActivity.CPU among the activities"),
-    "launches": (_has_launches, "launches of GPU operations: record host and GPU together"),
-    "clock": (_has_one_clock, "one clock for GPU and host"),
+    "ops": (
+        lambda trace: bool(trace.host.is_op.any() or trace.origins.is_captured.any()),
+        "host ops: record with ProfilerActivity.CPU among the activities",
+    ),
+    "launches": (
+        lambda trace: bool((trace.gpu.launch >= 0).any()),
+        "launches of GPU operations: record host and GPU together",
+    ),
+    "clock": (lambda trace: trace.gpu.aligned, "one clock for GPU and host"),
     "shapes": (lambda trace: trace.has("shapes"), "shapes: record with record_shapes=True"),
     "steps": (
         lambda trace: trace.has("steps"),
@@ -66,7 +55,7 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
         "the compiler's records of compiled code: record with `foretrace record --why`",
     ),
     "footprint": (
-        _has_footprint,
+        lambda trace: trace.tables["gpu"]["registers"].is_not_null().any(),
         "registers and shared memory per kernel, which this trace lacks (AMD's never have them)",
     ),
 }
@@ -111,9 +100,17 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
     for need, (has, advice) in NEEDS.items():
         if need in needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
+    from foretrace.analyze.rules._seen import step_ns
+
     try:
         budget.check()
-        found = [_limited(finding, trace) for finding in rule.check(trace)]
+        found = list(rule.check(trace))
+        # kernels that overlap take more than a step together
+        if any(each.at_most_ns for each in found) and (limit := step_ns(trace)):
+            found = [
+                replace(each, at_most_ns=each.at_most_ns and min(each.at_most_ns, limit))
+                for each in found
+            ]
     except (LimitError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad rule must not hide the others
@@ -122,13 +119,3 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
     if found or missing is None:
         return found or [Finding(rule.name, "clear", rule.title)]
     return [Finding(rule.name, "skipped", rule.title, f"needs a complete trace: {missing.text}")]
-
-
-def _limited(finding: Finding, trace: Trace) -> Finding:
-    """At most the time of a step: kernels that overlap take more than that together."""
-    from foretrace.analyze.rules._seen import step_ns
-
-    most = finding.at_most_ns
-    if most is None or not (limit := step_ns(trace)):
-        return finding
-    return replace(finding, at_most_ns=min(most, limit))

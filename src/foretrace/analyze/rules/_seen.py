@@ -146,9 +146,9 @@ class Seen:
         host = self.trace.origins.host
         return host.nearest(at, host.named(wanted))
 
-    def call(self, event: int) -> OpCall | None:
-        """The arguments of an op, where they were recorded."""
-        return op_call(self.trace, event)
+    def call(self, event: int) -> OpCall:
+        """An op with its arguments; with none where they were not recorded."""
+        return op_call(self.trace, event) or OpCall("")
 
     def following(self, distance: int, test: Callable[[Case, Case], bool]) -> Ints:
         """Places of launches whose case, with that of the launch `distance` before, passes a test.

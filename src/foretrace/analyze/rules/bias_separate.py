@@ -61,9 +61,7 @@ def _check(seen: Seen) -> Found:
     kinds = sorted({_kind(left, right) for left, right, _ in known})
     additions = f"{plural(total, 'addition')} {seen.per}"
     title = f"{additions} in a kernel after the matmul: {listing(kinds)}"
-    copied = (
-        " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
-    )
+    copied = " PyTorch's addmm copies a whole matrix before it adds to it." * (MATRIX in kinds)
     detail = (
         f"Each writes the result again. If the matmul added it: {bytes_text(moved)} less memory "
         f"traffic {seen.per}, which saves at most {time_text(saved)}. The trace shows sizes and "

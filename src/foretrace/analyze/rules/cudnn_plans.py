@@ -42,8 +42,7 @@ def _check(seen: Seen) -> Found:
     # no saving on the host alone can exceed the idle time of the GPU
     idle = seen.idle.length[seen.proven() & ~seen.idle.of("queue")].sum()
     saved = min(spent, seen.limited(idle))
-    calls = [seen.call(int(row)) for row in (rows[0], rows[-1])]
-    before, after = (call.every_tensor() if call else () for call in calls)
+    before, after = (seen.call(int(row)).every_tensor() for row in (rows[0], rows[-1]))
     pairs = [(old.text, new.text) for old, new in zip(before, after, strict=False) if old != new]
     first, last = pairs[0] if pairs else ("one", "another")
     title = f"cuDNN made {plural(len(rows), 'plan')} for new shapes of {ops}"

@@ -45,8 +45,12 @@ FIXES = "channels_last contiguous grouped_queries"
 def _check(seen: Seen) -> Found:
     by_cause: dict[str, list[Ints]] = {}
     for mine, path in copies_by_path(seen):
-        if cause := _cause(path):
-            by_cause.setdefault(cause, []).append(mine)
+        if len(path) < 2 or path[-1] in ADDING:
+            continue  # an explicit copy, or another rule's
+        known = (cause for op, cause in CAUSES.items() if op in path)
+        inside = f"inside {path[0].removeprefix(f'{BACKWARD}: ')}"
+        cause = "clone" if path[0] == "aten::clone" else next(known, inside)
+        by_cause.setdefault(cause, []).append(mine)
     if not by_cause:
         return
 
@@ -67,13 +71,3 @@ def _check(seen: Seen) -> Found:
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": seen.ns(every), "causes": causes[:LISTED]}
     yield seen.found(title, detail, evidence, seen.gpu.id[every])
-
-
-def _cause(path: tuple[str, ...]) -> str:
-    """Why a copy below this path was made; "" for an explicit copy or another rule's."""
-    if len(path) < 2 or path[-1] in ADDING:
-        return ""
-    if path[0] == "aten::clone":
-        return "clone"
-    known = (cause for op, cause in CAUSES.items() if op in path)
-    return next(known, f"inside {path[0].removeprefix(f'{BACKWARD}: ')}")

@@ -24,7 +24,6 @@ from foretrace.analyze.rules._common import bandwidth_ns
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.costs import Tensor
-from foretrace.model.intervals import Ints
 
 OP = "aten::masked_fill"
 
@@ -36,8 +35,9 @@ OP = "aten::masked_fill"
     example="attention_naive_8x16x1024x64_bf16",
 )
 def _check(seen: Seen) -> Found:
-    gpu, ops = seen.gpu, _calls(seen)
-    calls = seen.trace.origins.calls(ops)
+    gpu, origins = seen.gpu, seen.trace.origins
+    ops = seen.within(origins.op, lambda name: name == OP)
+    calls = origins.calls(ops)
     rows = np.flatnonzero((calls >= 0) & seen.counted & gpu.usable)
     rows = rows[np.bincount(calls[rows])[calls[rows]] > 1]
     if not len(rows):
@@ -64,18 +64,6 @@ def _check(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, gpu.id[rows], saved, fix)
 
 
-def _calls(seen: Seen) -> Ints:
-    """The call of masked_fill above each row of `gpu`, or -1."""
-    host, at = seen.trace.origins.host, seen.trace.origins.op.copy()
-    if OP not in host.names:
-        return np.full(len(at), -1, np.int64)
-    name = host.names.index(OP)
-    while (climbing := (at >= 0) & (host.name[np.maximum(at, 0)] != name)).any():
-        at[climbing] = host.parent[at[climbing]]
-    return at
-
-
 def _operands(seen: Seen, call: int) -> tuple[Tensor, Tensor] | None:
-    found = seen.call(call)
-    values, mask = (found.tensor(0), found.tensor(1)) if found else (None, None)
+    values, mask = seen.call(call).tensor(0), seen.call(call).tensor(1)
     return (values, mask) if values and mask else None

@@ -47,8 +47,7 @@ def _check(seen: Seen) -> Found:
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     title = f"{plural(sum(calls.values()), 'op call')} {seen.per} only for shapes and strides"
-    spent = f"{time_text(host_ns)} of host time {seen.per}"
-    shown = listing([*names[:NAMED], *more])
+    spent, shown = f"{time_text(host_ns)} of host time {seen.per}", listing(names[:NAMED] + more)
     detail = f"{shown} launched nothing and took {spent}. {seen.host_note()}"
     yield seen.found(title, detail, {"calls": calls, "host_ns": host_ns}, rows)
 
