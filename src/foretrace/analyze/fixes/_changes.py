@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.model.intervals import Ints
 from foretrace.model.replay import GraphChange
 
 Stretches = tuple[tuple[int, int], ...]
@@ -34,6 +36,12 @@ class Proposal(Struct, frozen=True):
 
 
 Proposals = Iterator[Proposal]
+EVENTS = 50  # of a proposal: enough to jump to
+
+
+def shown(events: Sequence[int] | Ints) -> tuple[int, ...]:
+    """The first of these events."""
+    return tuple(np.asarray(events[:EVENTS], np.int64).tolist())
 
 
 class Speed(Struct, frozen=True):

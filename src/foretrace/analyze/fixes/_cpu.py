@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.analyze.fixes import Predicted, Proposal, predict
-from foretrace.analyze.fixes._changes import Stretches, of_each
+from foretrace.analyze.fixes._changes import Stretches, of_each, shown
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from foretrace.model.costs import OpCall, Tensor
@@ -75,7 +75,7 @@ class CpuStep(Step):
         """A change after which these shares of the time of some events are gone."""
         removed = self.stretches(events) if stretches is None else stretches
         changes = of_each(lambda share: GraphChange(removed, 1 - share), shares)
-        return Proposal(order, why, *changes, risk=risk, events=tuple(events[:50]))
+        return Proposal(order, why, *changes, risk=risk, events=shown(events))
 
 
 def dense(call: OpCall) -> list[Tensor]:

@@ -23,6 +23,7 @@ from foretrace.analyze.fixes._changes import (
     Stretches,
     at_speeds,
     joined,
+    shown,
 )
 from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
@@ -37,7 +38,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.compiled import is_row
 from foretrace.schema.finding import Finding
 
-__all__ = ["Case", "Fix", "GraphChange", "Ints", "Proposal", "Proposals", "Step", "fix"]
+__all__ = ["Case", "Fix", "GraphChange", "Ints", "Proposal", "Proposals", "Step", "fix", "shown"]
 
 Events = Sequence[int] | Ints  # ids of host events
 GAP_NS = 20_000  # at most: the Python code that calls an op
@@ -203,7 +204,7 @@ class Step:
 
     def events(self, rows: Sequence[int] | Ints) -> tuple[int, ...]:
         """Ids of the events of some GPU work."""
-        return tuple(self.trace.gpu.id[np.asarray(rows[:50], np.int64)].tolist())
+        return tuple(self.trace.gpu.id[[*shown(rows)]].tolist())
 
     @cached_property
     def _case(self) -> dict[int, int]:

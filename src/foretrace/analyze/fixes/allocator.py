@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 MALLOC = frozenset({"cudaMalloc", "hipMalloc", "cuMemCreate", "cuMemMap"})
@@ -42,10 +42,6 @@ def _find(step: Step) -> Proposals:
     order = "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     if 2 * by_user >= len(freeing):
         order = "remove torch.cuda.empty_cache() from the step"
-    yield Proposal(
-        order,
-        f"{plural(len(allocating), 'cudaMalloc')} and {plural(len(freeing), 'cudaFree')} per step",
-        step.without(calls),
-        worst=step.without(freeing),
-        events=tuple(calls[:50].tolist()),
-    )
+    why = f"{plural(len(allocating), 'cudaMalloc')} and {plural(len(freeing), 'cudaFree')} per step"
+    change, worst = step.without(calls), step.without(freeing)
+    yield Proposal(order, why, change, worst=worst, events=shown(calls))

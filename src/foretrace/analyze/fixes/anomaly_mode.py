@@ -16,7 +16,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import Stretches
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 ENGINE = "autograd::engine::evaluate_function"
@@ -39,13 +39,10 @@ def _find(step: Step) -> Proposals:
     checks, count = _checks(step)
     if count < FEW:
         return
-    waits = len(step.waits_below(checks))
-    yield Proposal(
-        ORDER,
-        f"{plural(count, 'check')} for NaN in the backward pass, {plural(waits, 'wait')} per step",
-        step.without(checks, _joined(step, checks) + _tracebacks(step)),
-        events=tuple(checks[:50].tolist()),
-    )
+    waits = plural(len(step.waits_below(checks)), "wait")
+    why = f"{plural(count, 'check')} for NaN in the backward pass, {waits} per step"
+    change = step.without(checks, _joined(step, checks) + _tracebacks(step))
+    yield Proposal(ORDER, why, change, events=shown(checks))
 
 
 def _checks(step: Step) -> tuple[Ints, int]:

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from foretrace.analyze.fixes._changes import WORST, Changes, NewKernel, Speed, joined, replacing
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
@@ -41,7 +41,7 @@ def _find(step: Step) -> Proposals:
     why = f"{plural(len(wide), 'attention', 'attentions')} per step in float32: no tensor cores"
     order = "give scaled_dot_product_attention bf16 (q.bfloat16())"
     risk = "bf16 has 8 bits of precision: compare the loss or the output"
-    yield Proposal(order, why, *changes, risk=risk, events=tuple(wide[:50].tolist()))
+    yield Proposal(order, why, *changes, risk=risk, events=shown(wide))
 
 
 def wide_attention(step: Step) -> Ints:

@@ -30,7 +30,7 @@ from msgspec import Struct
 from foretrace.analyze.fixes._changes import both, of_each
 from foretrace.analyze.fixes._cpu import CpuStep, dense
 from foretrace.analyze.fixes._host import LONG_NS, tops
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural, whole
 from foretrace.model.costs import OpCall, Tensor
@@ -276,7 +276,7 @@ def _find(step: Step) -> Proposals:
     elif ATTENTION in names:
         order = "call scaled_dot_product_attention once for all slices"
     changes = of_each(partial(_cells if cell else _batch, step, found), (0, 1, 2))
-    events = tuple(found[0].ops[:, 0][:50].tolist())
+    events = shown(found[0].ops[:, 0])
     yield Proposal(order, _why(found), *changes, risk="" if cell else NEEDS, events=events)
 
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import both
 from foretrace.analyze.fixes._host import tops, waited
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 READS = ("aten::index", "aten::masked_select")
 WRITES = ("aten::index_put_", "aten::index_put", "aten::_index_put_impl_")
 NONZERO = "aten::nonzero"
 MEMORY, SHORTEST_NS = 0.8, 2_000.0
+RISK = "with torch.where all rows are computed, not only those selected"
 
 
 @fix("Write a boolean mask with torch.where", "gpu")
@@ -41,13 +42,8 @@ def _find(step: Step) -> Proposals:
     for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
         change = both(change, _pointwise(step, event, change.gone))
     order = "write the mask with torch.where(mask, new, x)" if pairs else "torch.where, not x[mask]"
-    yield Proposal(
-        order,
-        f"{plural(len(waits), 'wait')} per step for nonzero(), which sizes x[mask]",
-        change,
-        risk="with torch.where all rows are computed, not only those selected",
-        events=tuple(events[:50].tolist()),
-    )
+    why = f"{plural(len(waits), 'wait')} per step for nonzero(), which sizes x[mask]"
+    yield Proposal(order, why, change, risk=RISK, events=shown(events))
 
 
 def _pairs(step: Step, events: Ints) -> list[tuple[int, int]]:

@@ -12,6 +12,9 @@ read and write the images once each.
 
 from __future__ import annotations
 
+from functools import partial
+
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._host import HostCopy, casts_of, host_copies
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
@@ -22,8 +25,10 @@ LEAST_SIDE = 32  # pixels
 COLORS = 3
 CONVOLUTIONS = ("aten::conv2d", "aten::convolution", "aten::conv3d")
 # Of the bandwidth: a kernel that reads bytes and writes floats loads one value at a time (0.25 on
-# an H200), the scaling after it is vectorized.
-CONVERT, SCALE = 0.25, 0.8
+# an H200; at best 1, at worst half of it), the scaling after it is vectorized.
+CONVERT, SCALE = (0.25, 1.0, 0.125), 0.8
+ORDER = "copy uint8 images, convert on the GPU (x.float().div(255))"
+RISK = "holds where the images were bytes before a transform"
 
 
 @fix("Copy images as bytes", "gpu shapes")
@@ -37,17 +42,11 @@ def _find(step: Step) -> Proposals:
     if not copies or step.device is None:
         return
     first = copies[0].tensor
-    shape = ", ".join(map(str, first.dims))
     size = bytes_text(sum(each.bytes for each in copies))
-    yield Proposal(
-        "copy uint8 images, convert on the GPU (x.float().div(255))",
-        f"each step copies {size} of {short_type(first.type)} images, [{shape}]",
-        _changed(step, copies, CONVERT),
-        _changed(step, copies, 1.0),
-        _changed(step, copies, CONVERT / 2),
-        risk="holds where the images were bytes before a transform",
-        events=step.events([each.row for each in copies]),
-    )
+    why = f"each step copies {size} of {short_type(first.type)} images, {list(first.dims)}"
+    changes = of_each(partial(_changed, step, copies), CONVERT)
+    events = step.events([each.row for each in copies])
+    yield Proposal(ORDER, why, *changes, risk=RISK, events=events)
 
 
 def convolved(step: Step) -> dict[tuple[int, ...], str]:

@@ -13,7 +13,7 @@ made once, long enough. The host time stays: a slice and a copy.
 from __future__ import annotations
 
 from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
@@ -33,7 +33,7 @@ def _find(step: Step) -> Proposals:
     changes = at_speeds(lambda speed: joined(_in_place(step, event, speed) for event in cats))
     why = f"{plural(len(cats), 'torch.cat', 'torch.cat')} per step copy a cache to add a token"
     order = "write into a preallocated cache: cache[:, :, t] = k"
-    yield Proposal(order, why, *changes, events=tuple(cats[:50]))
+    yield Proposal(order, why, *changes, events=shown(cats))
 
 
 def _in_place(step: Step, event: int, speed: Speed) -> GraphChange:

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.fixes.attention_dtype import WIDE, attention_change
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
@@ -30,6 +30,8 @@ OPS = (
 MASK = 3  # the argument, of all of them
 LEAST = 128  # tokens
 CAUSAL = 0.5  # of the scores
+ORDER = "pass is_causal=True to SDPA instead of attn_mask"
+RISK = "holds where the mask is causal: a window or packing needs flex_attention"
 
 
 @fix("Causal attention without a mask", "gpu shapes")
@@ -39,13 +41,10 @@ def _find(step: Step) -> Proposals:
     if not masks:
         return
     size = next(iter(masks.values())).dims[-1]
-    yield Proposal(
-        "pass is_causal=True to SDPA instead of attn_mask",
-        f"{plural(len(masks), 'attention', 'attentions')} per step read a mask of {size} x {size}",
-        *attention_change(step, np.array(list(masks), np.int64), CAUSAL),
-        risk="holds where the mask is causal: a window or packing needs flex_attention",
-        events=tuple(masks)[:50],
-    )
+    events, count = np.array([*masks], np.int64), plural(len(masks), "attention", "attentions")
+    why = f"{count} per step read a mask of {size} x {size}"
+    changes = attention_change(step, events, CAUSAL)
+    yield Proposal(ORDER, why, *changes, risk=RISK, events=shown(events))
 
 
 def shared_mask(call: OpCall) -> Tensor | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import bytes_text, plural
 
 LAYERS = frozenset(
@@ -45,7 +45,7 @@ def _find(step: Step) -> Proposals:
     order = "drop torch.utils.checkpoint, or keep it for fewer blocks"
     risk = f"activations stay in memory: up to {bytes_text(int(size))} more"
     change = GraphChange(removed, gone=frozenset(rows.tolist()))
-    yield Proposal(order, why, change, risk=risk, events=tuple(layers[:50]))
+    yield Proposal(order, why, change, risk=risk, events=shown(layers))
 
 
 def _recomputed(step: Step) -> Ints:

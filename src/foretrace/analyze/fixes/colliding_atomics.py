@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import STARTING_NS, Speed, at_speeds, joined
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 # The places of the target and of the source among the arguments.
@@ -63,7 +63,7 @@ def _find(step: Step) -> Proposals:
     changes = at_speeds(lambda speed: joined((matmul(each, speed) for each in found), LONGER))
     order = "add with a matmul: F.one_hot(index, n).to(x.dtype).T @ x"
     risk = "the sum runs in another order: compare the result"
-    events = tuple(each.event for each in found)[:50]
+    events = shown([each.event for each in found])
     yield Proposal(order, why, *changes, risk=risk, events=events)
 
 

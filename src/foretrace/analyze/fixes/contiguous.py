@@ -38,11 +38,9 @@ def _find(step: Step) -> Proposals:
     if not len(events):
         return
     rows, removed = step.below(events), step.with_gaps(events)
-    yield Proposal(
-        *(order, why, GraphChange(removed, gone=frozenset(rows.tolist()))),
-        worst=GraphChange(removed, length=step.shorter(rows, 0.5).length),
-        events=step.events(rows),
-    )
+    change = GraphChange(removed, gone=frozenset(rows.tolist()))
+    worst = GraphChange(removed, length=step.shorter(rows, 0.5).length)
+    yield Proposal(order, why, change, worst=worst, events=step.events(rows))
 
 
 def _copies(step: Step, working: Ints) -> tuple[Ints, str, str]:

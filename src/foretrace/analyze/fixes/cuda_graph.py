@@ -26,7 +26,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import Changes, Stretches, of_each
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, plural, time_text
 from foretrace.model.serving import ServedBatch
@@ -68,14 +68,11 @@ def _find(step: Step) -> Proposals:
         if step.span.name.startswith("execute_"):
             setting = f"no enforce_eager, sizes up to {count_text(batch.tokens)}"
         order = f"CUDA graph in the engine ({setting})"
-    yield Proposal(
-        order,
-        f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
-        + (UNKNOWN if alone else ""),
-        *_changes(step, batch),
-        first="" if batch else ", ".join(_obstacles(step)),
-        events=tuple(calls[host.is_launch[calls]][:50].tolist()),
-    )
+    why = f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
+    why += UNKNOWN if alone else ""
+    first = "" if batch else ", ".join(_obstacles(step))
+    events = shown(calls[host.is_launch[calls]])
+    yield Proposal(order, why, *_changes(step, batch), first, events=events)
 
 
 def _batch(step: Step) -> ServedBatch | None:

@@ -73,12 +73,9 @@ def _find(step: Step) -> Proposals:
         order = "give the DataLoader more workers, or a lighter transform"
     maker = "the process itself makes" if alone else "the host waits for"
     part = percent_text(spent / step.span.cpu_ns)
-    yield Proposal(
-        order,
-        f"{maker} {plural(len(ranges), 'batch', 'batches')} in {part} of the step",
-        GraphChange(removed=ranges, left=left),
-        worst=GraphChange(removed=ranges, left=max(left, 1 / WORKERS)),
-    )
+    why = f"{maker} {plural(len(ranges), 'batch', 'batches')} in {part} of the step"
+    worst = GraphChange(ranges, max(left, 1 / WORKERS))
+    yield Proposal(order, why, GraphChange(ranges, left), worst=worst)
 
 
 def started(step: Step) -> bool:

@@ -10,6 +10,9 @@ conversions, changes of layout and small sizes take the rest. It needs no shapes
 
 from __future__ import annotations
 
+from functools import partial
+
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.float32_matmuls import SETTINGS, is_plain
 from foretrace.base.units import plural
@@ -26,14 +29,8 @@ def _find(step: Step) -> Proposals:
     if peaks.keys() & {"tf32", "bf16"} or not half or not single or not len(rows):
         return
     matmuls = plural(len(rows), "matmul or convolution", "matmuls and convolutions")
-    scaled = 'use torch.autocast("cuda", torch.float16) with GradScaler'
-    usual, best, worst = (
-        step.shorter(rows.tolist(), left) for left in (USUAL, single / half, WORST)
-    )
-    yield Proposal(
-        scaled if step.trains else "run the model in float16 (model.half())",
-        f"{matmuls} per step in float32, without tensor cores",
-        *(usual, best, worst),
-        risk=RISK,
-        events=step.events(rows),
-    )
+    why = f"{matmuls} per step in float32, without tensor cores"
+    order = 'use torch.autocast("cuda", torch.float16) with GradScaler'
+    order = order if step.trains else "run the model in float16 (model.half())"
+    changes = of_each(partial(step.shorter, rows.tolist()), (USUAL, single / half, WORST))
+    yield Proposal(order, why, *changes, risk=RISK, events=step.events(rows))

@@ -93,13 +93,10 @@ def _proposal(step: Step, run: Ints) -> Proposal:
     moved = step.move_ns(step.total(rows, lambda case: case.bytes)) / SPEED
     ns = max(min(moved, step.ns(rows)), kernels * KERNEL_NS)
     gone = frozenset(rows[1:].tolist())
-    return Proposal(
-        _order(set(names)),
-        f"{plural(len(run), 'call')} of {', '.join(list(names)[:NAMED])} on one tensor each",
-        GraphChange(removed, left, {int(rows[0]): ns}, gone),
-        worst=GraphChange(removed, min(3 * left, 1.0), {int(rows[0]): step.ns(rows)}, gone),
-        events=step.events(rows),
-    )
+    change = GraphChange(removed, left, {int(rows[0]): ns}, gone)
+    worst = GraphChange(removed, min(3 * left, 1.0), {int(rows[0]): step.ns(rows)}, gone)
+    why = f"{plural(len(run), 'call')} of {', '.join(list(names)[:NAMED])} on one tensor each"
+    return Proposal(_order({*names}), why, change, worst=worst, events=step.events(rows))
 
 
 def _order(names: set[str]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
 
@@ -59,7 +59,7 @@ def _find(step: Step) -> Proposals:
         return step.one_kernel(rows, LEAST_NS + step.memory_ns(speed, PASSES * tensor.bytes))
 
     changes = at_speeds(lambda speed: joined(topk(event, speed) for event in sorts))
-    yield Proposal(*_texts(step, sorts), *changes, events=tuple(sorts[:50]))
+    yield Proposal(*_texts(step, sorts), *changes, events=shown(sorts))
 
 
 def kept_of(step: Step, event: int) -> int:

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes._changes import USUAL, NewKernel, Speed, joined, replacing
+from foretrace.analyze.fixes._changes import USUAL, NewKernel, Speed, joined, replacing, shown
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
@@ -167,7 +167,7 @@ def _matmuls(step: Step, rows: Ints) -> list[Case]:
 
 def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -> Proposal:
     changes = replacing([_fused(step, each) for each in found])
-    events = tuple(int(event) for each in found for event in each.events)[:50]
+    events = shown(np.concatenate([each.events for each in found]))
     return Proposal(order, why, *changes, risk=RISK, events=events)
 
 

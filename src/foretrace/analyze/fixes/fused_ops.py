@@ -24,10 +24,11 @@ from msgspec import Struct
 from foretrace.analyze.fixes._changes import STARTING_NS, joined
 from foretrace.analyze.fixes._cpu import dense
 from foretrace.analyze.fixes._host import tops
-from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import times_text
 from foretrace.model.costs import OpCall, Tensor
 
+RISK = "a fused kernel rounds less often: compare an output"
 REACH = 14  # ops in a sequence, without casts
 SPREAD = (1.0, 0.7, 1.6)  # of the new GPU times: as expected, at best, at worst
 CASTS = frozenset({"to", "_to_copy", "float", "type_as"})
@@ -101,14 +102,11 @@ def _find(step: Step) -> Proposals:
         )
         names = [step.name(op).removeprefix("aten::") for op in mine[0].ops.tolist()]
         words = [name for name in names if name not in CASTS]
-        shown = ", ".join(words[:3]) + (", ..." if len(words) > 3 else "")
-        yield Proposal(
-            f"call {sequence.call} instead of {len(names)} ops",
-            f"{shown} written out {times_text(len(mine))} per step",
-            *(usual, best, worst),
-            risk="a fused kernel rounds less often: compare an output",
-            events=tuple(op for match in mine for op in match.ops.tolist())[:50],
-        )
+        first = ", ".join(words[:3]) + (", ..." if len(words) > 3 else "")
+        order = f"call {sequence.call} instead of {len(names)} ops"
+        why = f"{first} written out {times_text(len(mine))} per step"
+        events = shown(np.concatenate([match.ops for match in mine]))
+        yield Proposal(order, why, usual, best, worst, risk=RISK, events=events)
 
 
 def _matches(step: Step) -> Iterator[Match]:

@@ -23,6 +23,7 @@ from itertools import groupby
 
 import numpy as np
 
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules import unfused_optimizer as rule
@@ -95,20 +96,15 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Proposals:
     usual_left = (1 + left) / 2 if any("_foreach" in name for name in ops) else left
     order = f"torch.optim.{kind}(..., fused=True)" if fused else "torch.compile(optimizer.step)"
 
-    def changed(left: float, share: float) -> GraphChange:
-        """One kernel instead of all."""
-        length = {int(rows[0]): min(share, 1.0) * step.ns(rows)}
+    def changed(kept: tuple[float, float]) -> GraphChange:
+        """One kernel instead of all: shares of the host's and of the GPU's time."""
+        length = {int(rows[0]): min(kept[1], 1.0) * step.ns(rows)}
         gone = frozenset(rows[1:].tolist())
-        return GraphChange(step.stretches(events.tolist()), left, length, gone)
+        return GraphChange(step.stretches(events.tolist()), kept[0], length, gone)
 
-    yield Proposal(
-        order,
-        f"{kind} launches {plural(len(rows), 'kernel')} per step",
-        changed(usual_left, usual),
-        changed(left / 2, best),
-        changed(1.0, 1.5 * usual),
-        events=step.events(rows),
-    )
+    changes = of_each(changed, ((usual_left, usual), (left / 2, best), (1.0, 1.5 * usual)))
+    why = f"{kind} launches {plural(len(rows), 'kernel')} per step"
+    yield Proposal(order, why, *changes, events=step.events(rows))
 
 
 def ops_of(step: Step, events: Ints) -> Ints:

@@ -35,18 +35,12 @@ def _find(step: Step) -> Proposals:
     between = (start >= start[unscale[0]]) & (start < start[update[-1]])
     reads = waited(step, step.outermost(step.named({READ}) & between))
     events = np.concatenate((unscale, update, reads))
-    rows = step.below(events)
-    yield Proposal(
-        "autocast in bfloat16, without a GradScaler",
-        "each step unscales gradients, looks for infinities and waits for the answer",
-        GraphChange(
-            (*step.with_gaps(events), *_visits(step, unscale)),
-            gone=frozenset(rows.tolist()),
-            unwaited=step.waits_below(reads),
-        ),
-        risk="gradients in bfloat16",
-        events=step.events(rows),
-    )
+    rows, free = step.below(events), step.waits_below(reads)
+    removed = (*step.with_gaps(events), *_visits(step, unscale))
+    change = GraphChange(removed, gone=frozenset(rows.tolist()), unwaited=free)
+    order = "autocast in bfloat16, without a GradScaler"
+    why = "each step unscales gradients, looks for infinities and waits for the answer"
+    yield Proposal(order, why, change, risk="gradients in bfloat16", events=step.events(rows))
 
 
 def _visits(step: Step, unscale: Ints) -> Stretches:

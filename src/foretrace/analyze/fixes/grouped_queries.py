@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
 
@@ -33,7 +33,7 @@ def _find(step: Step) -> Proposals:
     copies = plural(len(events), "copy", "copies")
     why = f"{copies} per step of keys and values repeated for groups of queries"
     order = "pass enable_gqa=True to SDPA instead of repeating k and v"
-    yield Proposal(order, why, change, events=tuple(events[:50].tolist()))
+    yield Proposal(order, why, change, events=shown(events))
 
 
 def _repeats(step: Step) -> set[int]:

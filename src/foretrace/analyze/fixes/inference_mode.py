@@ -18,7 +18,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._host import outermost_move
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
@@ -30,6 +30,7 @@ NARROW = frozenset({"c10::BFloat16", "c10::Half"})
 FEW = 4  # conversions
 NODES = 8  # a few may be a gradient that somebody wants
 NODE_NS = (5_000, 8_000, 2_000)  # as expected, at best, at worst
+RISK = "weights in bf16 have 8 bits of precision: compare an output"
 
 
 @fix("Inference without what training needs", "gpu")
@@ -50,7 +51,7 @@ def _without_nodes(step: Step) -> Proposals:
     changes = of_each(lambda ns: GraphChange(removed, max(1 - len(ops) * ns / held, 0.3)), NODE_NS)
     why = f"{plural(len(ops), 'op')} per step make autograd nodes, and no backward pass follows"
     order = "run inference under torch.no_grad() or inference_mode()"
-    yield Proposal(order, why, *changes, events=tuple(ops[:50].tolist()))
+    yield Proposal(order, why, *changes, events=shown(ops))
 
 
 def _without_dropout(step: Step) -> Proposals:
@@ -58,8 +59,8 @@ def _without_dropout(step: Step) -> Proposals:
     ops = every[[len(step.below(every[at : at + 1])) > 0 for at in range(len(every))]]
     if len(ops):
         why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
-        events = tuple(ops[:50].tolist())
-        yield Proposal("call model.eval(): dropout is on", why, step.without(ops), events=events)
+        order = "call model.eval(): dropout is on"
+        yield Proposal(order, why, step.without(ops), events=shown(ops))
 
 
 def _without_casts(step: Step) -> Proposals:
@@ -72,13 +73,10 @@ def _without_casts(step: Step) -> Proposals:
     makers = step.makers(step.trace.gpu.launch[rows])
     ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
     if len(ops) >= FEW:
-        yield Proposal(
-            "load the weights in 16 bit: model.to(torch.bfloat16)",
-            f"{len(ops)} conversions of float32 weights per step",
-            step.without(ops, step.with_gaps(ops)),
-            risk="weights in bf16 have 8 bits of precision: compare an output",
-            events=step.events(rows),
-        )
+        order = "load the weights in 16 bit: model.to(torch.bfloat16)"
+        why = f"{len(ops)} conversions of float32 weights per step"
+        change = step.without(ops, step.with_gaps(ops))
+        yield Proposal(order, why, change, risk=RISK, events=step.events(rows))
 
 
 def _cast(call: OpCall | None) -> tuple[int, ...] | None:

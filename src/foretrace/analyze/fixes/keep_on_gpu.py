@@ -22,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze.fixes._host import HostCopy, host_copies, share, tops
-from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.costs import Tensor
 
@@ -49,19 +49,15 @@ def _find(step: Step) -> Proposals:
 
 def _loaded(step: Step) -> Proposals:
     copies = _copied(step)
-    size = sum(each.bytes for each in copies)
     if not _worth(step, copies):
         return
     events = np.unique([each.op for each in copies])
     every = np.concatenate((events, step.backward(events)))
-    what = plural(len(copies), "weight")
-    yield Proposal(
-        "keep the weights on the GPU (model.to('cuda') once)",
-        f"each step copies {what} from the host ({bytes_text(size)})",
-        step.without(every, step.with_gaps(every)),
-        risk=f"{bytes_text(size)} of GPU memory",
-        events=step.events(step.below(every)),
-    )
+    order = "keep the weights on the GPU (model.to('cuda') once)"
+    size = bytes_text(sum(each.bytes for each in copies))
+    why = f"each step copies {plural(len(copies), 'weight')} from the host ({size})"
+    change, told = step.without(every, step.with_gaps(every)), step.events(step.below(every))
+    yield Proposal(order, why, change, risk=f"{size} of GPU memory", events=told)
 
 
 def _worth(step: Step, copies: list[HostCopy]) -> bool:
@@ -93,15 +89,12 @@ def _added(step: Step) -> Proposals:
         length={last: 3 * step.move_ns(size) / SPEED},
         gone=frozenset(each.row for each in copies if each.row != last),
     )
-    name = step.name(found[-1][1][-1]).removeprefix("aten::")
-    what = f"{plural(len(copies), 'tensor')} to the host ({bytes_text(size)})"
-    yield Proposal(
-        "keep it on the GPU and update it there, without .cpu()",
-        f"each step copies {what} for {name} on the CPU",
-        change,
-        risk=f"{bytes_text(size)} of GPU memory",
-        events=(*step.events([each.row for each in copies]), *events[:50].tolist()),
-    )
+    name, held = step.name(found[-1][1][-1]).removeprefix("aten::"), bytes_text(size)
+    order = "keep it on the GPU and update it there, without .cpu()"
+    tensors = plural(len(copies), "tensor")
+    why = f"each step copies {tensors} to the host ({held}) for {name} on the CPU"
+    told = (*step.events([each.row for each in copies]), *shown(events))
+    yield Proposal(order, why, change, risk=f"{held} of GPU memory", events=told)
 
 
 def _adding(step: Step, copies: list[HostCopy]) -> Iterator[tuple[HostCopy, list[int]]]:

@@ -37,13 +37,10 @@ def _find(step: Step) -> Proposals:
     events = [at for at, own in sizes.items() if any(s % n == 0 for s in own for n in lengths)]
     goes = 1 - 1 / lengths[-1]
     if events:
-        yield step.proposal(
-            "keep the keys and values of earlier tokens (a KV cache)",
-            f"all {lengths[-1]} tokens are computed again for each new one",
-            events,
-            (EXPECTED * goes, goes, WORST),
-            "holds for causal attention",
-        )
+        order = "keep the keys and values of earlier tokens (a KV cache)"
+        why = f"all {lengths[-1]} tokens are computed again for each new one"
+        shares = (EXPECTED * goes, goes, WORST)
+        yield step.proposal(order, why, events, shares, "holds for causal attention")
 
 
 def _lengths(step: CpuStep) -> list[int]:

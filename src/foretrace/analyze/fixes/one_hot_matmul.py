@@ -17,7 +17,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.rules.misaligned_matmuls import FIRST
 from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
@@ -42,8 +42,8 @@ def _find(step: Step) -> Proposals:
     if not found:
         return
     changes = at_speeds(lambda speed: joined(_index(step, group, speed) for group in found))
-    shown = tuple(event for ops, *_ in found for event in ops)[:50]
-    yield Proposal(ORDER, why, *changes, events=shown)
+    events = shown([event for ops, *_ in found for event in ops])
+    yield Proposal(ORDER, why, *changes, events=events)
 
 
 def _groups(step: Step) -> tuple[list[Group], str]:

@@ -42,10 +42,7 @@ def _proposal(step: Step, copies: list[HostCopy], order: str, way: str) -> Propo
         new = {each.row: min(step.ns([each.row]), each.bytes / rate * 1e9) for each in copies}
         return GraphChange(length=new, unwaited=free)
 
-    return Proposal(
-        order,
-        f"the host waits in {what} per step {way} pageable memory ({size})",
-        at(link_rate(step)),
-        worst=at(SLOW * link_rate(step)),
-        events=step.events([each.row for each in copies]),
-    )
+    why = f"the host waits in {what} per step {way} pageable memory ({size})"
+    change, worst = at(link_rate(step)), at(SLOW * link_rate(step))
+    events = step.events([each.row for each in copies])
+    return Proposal(order, why, change, worst=worst, events=events)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._host import HostCopy, host_copies
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
@@ -91,20 +92,17 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
     began = step.graph.began[step.graph.began <= host.end[copy.op]].tolist()
     before = list(zip([step.span.start_ns, *began], began, strict=False)) if held > LONG_NS else []
 
-    def changed(speed: float, warm: float) -> GraphChange:
+    def changed(shares: tuple[float, float]) -> GraphChange:
+        speed, warm = shares
         ns = len(ops) * max(step.move_ns(size) / speed, KERNEL_NS) + COPY_NS
         sooner = tuple((round(start + warm * (end - start)), end) for start, end in before)
         return GraphChange(removed + sooner, left, {copy.row: ns}, gone, free, quick)
 
     name = step.name(ops[-1]).removeprefix("aten::").removeprefix("linalg_")
-    return Proposal(
-        f"call {name}() on the GPU, {'without' if back else 'before'} .cpu()",
-        f"{name} runs on the CPU after a copy of {bytes_text(copy.bytes)} to the host",
-        changed(SPEED, WARM),
-        changed(1.0, WARM / 2),
-        changed(SPEED / 2, 1.0),
-        events=(*step.events([copy.row]), *ops),
-    )
+    order = f"call {name}() on the GPU, {'without' if back else 'before'} .cpu()"
+    why = f"{name} runs on the CPU after a copy of {bytes_text(copy.bytes)} to the host"
+    changes = of_each(changed, ((SPEED, WARM), (1.0, WARM / 2), (SPEED / 2, 1.0)))
+    return Proposal(order, why, *changes, events=(*step.events([copy.row]), *ops))
 
 
 def _cast(step: Step, copy: HostCopy) -> Ints:

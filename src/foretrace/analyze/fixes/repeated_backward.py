@@ -35,12 +35,10 @@ def _find(step: Step) -> Proposals:
     if len(again) < FEW or not _adds_up(step, nodes, again):
         return
     again = np.concatenate((again, _extra_gradients(step, again)))
-    yield Proposal(
-        "one backward pass: (loss1 + loss2).backward()",
-        f"{int(count.max())} backward passes per step run {plural(len(again), 'node')} again",
-        step.without(again, step.with_gaps(again)),
-        events=step.events(step.below(again)),
-    )
+    order = "one backward pass: (loss1 + loss2).backward()"
+    why = f"{int(count.max())} backward passes per step run {plural(len(again), 'node')} again"
+    change = step.without(again, step.with_gaps(again))
+    yield Proposal(order, why, change, events=step.events(step.below(again)))
 
 
 def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:

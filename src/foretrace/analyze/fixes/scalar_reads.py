@@ -23,7 +23,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._cpu import CpuStep, elements
 from foretrace.analyze.fixes._host import copies, tops, waited
-from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.fixes.printed_tensors import printed
 from foretrace.analyze.fixes.reduce_on_gpu import OPS as REDUCTIONS
 from foretrace.base.units import plural
@@ -106,12 +106,8 @@ def _find(step: Step) -> Proposals:
     names = {step.name(event) for event in reads.tolist()}
     words = [".item()"] * bool(names & {*READS})
     words += ["small copies to the host (.cpu(), .tolist())"] * bool(names & {*COPIES})
-    yield Proposal(
-        order,
-        f"{plural(len(reads), 'wait')} per step for {' and '.join(words)}",
-        step.without(reads),
-        events=tuple(reads[:50].tolist()),
-    )
+    why = f"{plural(len(reads), 'wait')} per step for {' and '.join(words)}"
+    yield Proposal(order, why, step.without(reads), events=shown(reads))
 
 
 def _reads(step: Step) -> Ints:

@@ -72,15 +72,10 @@ def _proposal(step: Step, found: list[HostTensor], once: bool) -> Proposal:
     size = bytes_text(int(np.median(step.trace.gpu.bytes[rows])))
     waiting = f", {plural(waits, 'wait')}" if waits else ""
     launches = 0 if once else sum(max(len(each.ops) - 1, 1) for each in found)
-    change = _change(step, found, launches, calls)
-    return Proposal(
-        ONCE if once else HERE,
-        f"{plural(len(found), 'copy', 'copies')} of {size} from the host per step{waiting}",
-        change,
-        worst=_change(step, found, 3 * launches, calls),
-        risk="holds where the values are the same each time" if once else "",
-        events=step.events(rows),
-    )
+    change, worst = (_change(step, found, times * launches, calls) for times in (1, 3))
+    order, risk = (ONCE, "holds where the values are the same each time") if once else (HERE, "")
+    why = f"{plural(len(found), 'copy', 'copies')} of {size} from the host per step{waiting}"
+    return Proposal(order, why, change, worst=worst, risk=risk, events=step.events(rows))
 
 
 def _made(step: Step) -> Iterator[HostTensor]:

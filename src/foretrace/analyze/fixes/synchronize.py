@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 ORDERS = {
@@ -35,12 +35,7 @@ def _find(step: Step) -> Proposals:
     names = [step.name(call) for call in waits.tolist()]
     most = max(sorted(set(names)), key=names.count, default="")
     order = next((text for end, text in ORDERS.items() if end in most), "")
-    if not order:
-        return
-    yield Proposal(
-        order,
-        f"{plural(len(waits), 'call')} of {most} per step",
-        step.without(waits),
-        risk="timings with time.time() then measure the launches only",
-        events=tuple(waits[:50].tolist()),
-    )
+    if order:
+        why = f"{plural(len(waits), 'call')} of {most} per step"
+        risk = "timings with time.time() then measure the launches only"
+        yield Proposal(order, why, step.without(waits), risk=risk, events=shown(waits))

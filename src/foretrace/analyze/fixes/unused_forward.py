@@ -41,15 +41,11 @@ def _find(step: Step) -> Proposals:
     once, again = _layers(step, used), _layers(step, unused)
     passes = min((again[kind] // count for kind, count in once.items()), default=0)
     if passes and len(once) >= FEWEST:
-        yield step.proposal(
-            "reuse the outputs of the training pass, or run this under torch.no_grad()",
-            f"{plural(passes, 'more forward pass', 'more forward passes')} per step that no "
-            "backward pass uses",
-            unused.tolist(),
-            SHARES,
-            "the weights may have changed between the passes",
-            step.together(unused.tolist(), LONG_NS),
-        )
+        order = "reuse the outputs of the training pass, or run this under torch.no_grad()"
+        more = plural(passes, "more forward pass", "more forward passes")
+        why, ops = f"{more} per step that no backward pass uses", unused.tolist()
+        risk = "the weights may have changed between the passes"
+        yield step.proposal(order, why, ops, SHARES, risk, step.together(ops, LONG_NS))
 
 
 def _around(step: Step, ops: Ints, inner: Ints) -> Ints:

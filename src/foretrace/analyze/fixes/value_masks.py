@@ -21,6 +21,8 @@ from foretrace.base.units import plural, whole
 from foretrace.model.intervals import Ints
 
 FEWEST, LEFT = 16, 4
+ORDER = "group by value in one op (index_add_, scatter_reduce, bincount)"
+RISK = "each round may do no more than reduce its rows"
 SELECTS = ("aten::index", "aten::masked_select", "aten::nonzero", "aten::where")
 
 
@@ -30,15 +32,10 @@ def _find(step: Step) -> Proposals:
         return
     for masks, ops, size in _rounds(step):
         events = [*ops.tolist(), *step.backward(ops).tolist()]
-        count, gone = len(masks), 1 - LEFT / len(masks)
-        yield step.proposal(
-            "group by value in one op (index_add_, scatter_reduce, bincount)",
-            f"{count} masks per step (x == 0, x == 1, ...), each of {plural(size, 'element')}",
-            masks.tolist(),
-            (gone, 1 - 1 / count, 0.5),
-            "each round may do no more than reduce its rows",
-            step.together(events, LONG_NS),
-        )
+        count, size_text = len(masks), plural(size, "element")
+        why = f"{count} masks per step (x == 0, x == 1, ...), each of {size_text}"
+        shares, stretches = (1 - LEFT / count, 1 - 1 / count, 0.5), step.together(events, LONG_NS)
+        yield step.proposal(ORDER, why, masks.tolist(), shares, RISK, stretches)
 
 
 def _rounds(step: CpuStep) -> list[tuple[Ints, Ints, int]]:
