@@ -29,7 +29,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from foretrace.analyze.compare.measure import middle
-from foretrace.analyze.compare.sides import Repeats, RepeatUnit, choose, repeats
+from foretrace.analyze.compare.sides import Repeats, choose, repeats
 from foretrace.analyze.guess.baseline import counted
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.windows import span_window
@@ -71,7 +71,7 @@ def entry_of(trace: Trace, commit: str, date: str, peak_bytes: int | None = None
         date,
         times[:MOST_TIMES],
         basis,
-        _cut(_unit_text(unit)),
+        _cut(f"call of {unit.name}" if unit.kind == "region" else unit.word),
         kernels,
         [_cut(each) for each in fusions[:MOST_FUSIONS]],
         run.memory.peak_device_bytes if peak_bytes is None else peak_bytes,
@@ -82,10 +82,6 @@ def entry_of(trace: Trace, commit: str, date: str, peak_bytes: int | None = None
 
 def _cut(text: str) -> str:
     return text[:200]
-
-
-def _unit_text(unit: RepeatUnit) -> str:
-    return f"call of {unit.name}" if unit.kind == "region" else unit.word
 
 
 def _times(trace: Trace, found: Repeats) -> tuple[list[float], str]:
@@ -268,10 +264,9 @@ def _cut_in(ns: Floats, splits: Sequence[int], alpha: float) -> int | None:
 
 def _ranks(ns: Floats) -> Floats:
     """From 1; equal times share the mean of theirs."""
-    _, where, counts = np.unique(ns, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    mean: Floats = (last - (counts - 1) / 2)[where]
-    return mean
+    ordered = np.sort(ns)
+    last: Floats = (np.searchsorted(ordered, ns) + np.searchsorted(ordered, ns, "right") + 1) / 2
+    return last
 
 
 def _rank_sums(rows: Floats, places: NDArray[np.int64]) -> Floats:

@@ -122,39 +122,32 @@ def predict(
     found = [each for each in found if each.fix not in withheld]
     kept = [each for each in worth if each.fix not in withheld]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
-    kept = _blocked_first(_cause_first(kept, now), now)
+    for choose in (_cause, _blocked):
+        if kept and (first := choose(kept, now)):
+            kept = [first, *(each for each in kept if each is not first)]
     times = recorded_ns, replay.run(graph), now, low, high
     return Predicted(step, *times, kept, rated, found, withheld)
 
 
-def _cause_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:
-    """A cause before a general fix that brings more, where the cause may bring as much and is sure
-    to bring half of it.
+def _cause(ranked: list[FixPrediction], now: float) -> FixPrediction | None:
+    """A cause that comes before a general fix that brings more: it may bring as much and is sure to
+    bring half of it.
     """
-    general = {fix.name for fix in fixes() if fix.general}
-    if not ranked or ranked[0].fix not in general:
-        return ranked
-    most = ranked[0]
-    causes = [
-        each
-        for each in ranked
-        if each.fix not in general
-        and not each.proposal.first
-        and each.low_ns <= most.ns
-        and now - each.ns >= ENOUGH * (now - most.ns)
-    ]
-    return [*causes[:1], *(each for each in ranked if each not in causes[:1])]
+    most, general = ranked[0], {fix.name for fix in fixes() if fix.general}
+    if most.fix not in general:
+        return None
+    sure = [each for each in ranked if each.fix not in general and not each.proposal.first]
+    enough = ENOUGH * (now - most.ns)
+    causes = (each for each in sure if each.low_ns <= most.ns and now - each.ns >= enough)
+    return next(causes, None)
 
 
-def _blocked_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:
-    """A blocked fix before those that bring little of what it does and do not unblock it."""
-    blocked = [each for each in ranked if each.proposal.first]
-    if not blocked or not ranked or ranked[0].proposal.first:
-        return ranked
-    first, most = ranked[0], blocked[0]
-    if first.proposal.change.unwaited or now - first.ns >= LITTLE * (now - most.ns):
-        return ranked
-    return [most, *(each for each in ranked if each is not most)]
+def _blocked(ranked: list[FixPrediction], now: float) -> FixPrediction | None:
+    """A blocked fix that comes before what brings little of it and does not unblock it."""
+    first, most = ranked[0], next((each for each in ranked if each.proposal.first), None)
+    if most is None or first.proposal.first or first.proposal.change.unwaited:
+        return None
+    return most if now - first.ns < LITTLE * (now - most.ns) else None
 
 
 def _proposals(fix: Fix, step: Step) -> list[Proposal]:

@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import Stretches
-from foretrace.analyze.fixes._step import Events, Step
+from foretrace.analyze.fixes._step import Case, Events, Step
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE
-from foretrace.model.costs import Tensor
+from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.spans import Span
 
@@ -74,18 +74,11 @@ def link_rate(step: Step) -> float:
     return FAST_LINK if arch.startswith(FAST_CARDS) else LINK
 
 
-def casts_of(step: Step, copy: HostCopy) -> dict[int, Tensor]:
-    """Kernels that turn what was copied into another type, and what they make."""
-    cases = {row: step.case(row) for row in step.rows.tolist()}
-    calls = {row: case.call for row, case in cases.items() if case and case.call}
-    pairs = {row: (call.tensor(1), call.tensor(0)) for row, call in calls.items()}
-    return {
-        row: target
-        for row, (source, target) in pairs.items()
-        if source and target and calls[row].name == "aten::copy_"
-        if (source.dims, source.type) == copy.key and target.dims == source.dims
-        if target.type != source.type
-    }
+def cast_in(case: Case) -> tuple[Tensor, Tensor] | None:
+    """The tensor that a kernel turns into one of another type, and this."""
+    call = case.call if case.call and case.call.name == "aten::copy_" else OpCall("")
+    source, target = call.tensor(1), call.tensor(0)
+    return (source, target) if source and target and source.type != target.type else None
 
 
 def _ranges(step: Step, span: Span, pattern: re.Pattern[str]) -> IntervalUnion:

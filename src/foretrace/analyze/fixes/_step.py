@@ -94,19 +94,8 @@ class Step:
 
     def named(self, names: Collection[str]) -> Bools:
         """Which host events of the step have one of these names."""
-        found = np.zeros(self.trace.host.count, bool)
-        wanted = [self._numbers[name] for name in names if name in self._numbers]
-        found[self._mine[np.isin(self.trace.host.name[self._mine], wanted)]] = True
+        found: Bools = self.trace.host.named(names.__contains__) & self.inside
         return found
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: at for at, name in enumerate(self.trace.host.names)}
-
-    @cached_property
-    def _mine(self) -> Ints:
-        """The host events of the step."""
-        return np.flatnonzero(self.inside)
 
     def outermost(self, chosen: Bools) -> Ints:
         """These events, without those below another of them, in order of time."""
@@ -271,20 +260,14 @@ class Step:
         return run(self.usual, alone) - run(self.usual, replace(alone, removed=stretches))
 
     @cached_property
-    def plain(self) -> Ints:
-        """The ops that launch one kernel and do little else: the quicker half of them."""
-        host = self.trace.host
-        makers = self.makers(self.graph.calls)
-        found, count = np.unique(makers[makers >= 0], return_counts=True)
-        single = found[(count == 1) & host.named(_is_aten)[found]]
-        order = np.argsort(host.length[single], kind="stable")
-        quick: Ints = single[order[: (len(single) + 1) // 2]]
-        return quick
-
-    @cached_property
     def plain_ns(self) -> int:
-        """The host time of such an op, as recorded."""
-        return int(np.median(self.trace.host.length[self.plain])) if len(self.plain) else PLAIN_NS
+        """The host time of an op that launches one kernel and does little else, as recorded: the
+        quicker half of them counts.
+        """
+        host, makers = self.trace.host, self.makers(self.graph.calls)
+        found, count = np.unique(makers[makers >= 0], return_counts=True)
+        times = np.sort(host.length[found[(count == 1) & host.named(_is_aten)[found]]])
+        return int(np.median(times[: (len(times) + 1) // 2])) if len(times) else PLAIN_NS
 
     @cached_property
     def cases(self) -> list[Case]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.analyze.fixes._changes import of_each
-from foretrace.analyze.fixes._host import HostCopy, casts_of, host_copies
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._host import HostCopy, cast_in, host_copies
+from foretrace.analyze.fixes._step import Case, GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type
 
@@ -65,12 +65,18 @@ def _changed(step: Step, copies: list[HostCopy], speed: float) -> GraphChange:
     """Less to copy, and two kernels more, which the graph has as part of the copy. The first one
     writes the type that the convolution takes, so a cast to it goes.
     """
-    length, casts, taken = {}, [], convolved(step)
+    length, taken = {}, convolved(step)
+    made = {(*each.key, taken[each.tensor.dims]) for each in copies}
+
+    def is_cast(case: Case) -> bool:
+        if not (pair := cast_in(case)):
+            return False
+        source, target = pair
+        return source.dims == target.dims and (source.dims, source.type, target.type) in made
+
     for each in copies:
         width, values = WIDTHS[taken[each.tensor.dims]], each.tensor.elements
         ns = step.move_ns((1 + width) * values) / speed + step.move_ns(2 * width * values) / SCALE
         now = float(step.trace.gpu.length[each.row])
         length[each.row] = now / WIDTHS[each.tensor.type] + ns
-        kind = taken[each.tensor.dims]
-        casts += [row for row, made in casts_of(step, each).items() if made.type == kind]
-    return GraphChange(length=length, gone=frozenset(casts))
+    return GraphChange(length=length, gone=frozenset(step.rows_where(is_cast).tolist()))

@@ -40,10 +40,10 @@ def _find(step: Step) -> Proposals:
     node, rows = host.nearest(again, is_node), step.below(again)
     parts = [again[node == each] for each in np.unique(node).tolist()]
     removed = tuple((int(host.start[part].min()), int(host.end[part].max())) for part in parts)
-    size = step.total(rows, lambda case: case.bytes_written)
+    size = bytes_text(int(step.total(rows, lambda case: case.bytes_written)))
     why = f"{plural(len(layers), 'layer')} of the forward pass run again in the backward pass"
     order = "drop torch.utils.checkpoint, or keep it for fewer blocks"
-    risk = f"activations stay in memory: up to {bytes_text(int(size))} more"
+    risk = f"activations stay in memory: up to {size} more"
     change = GraphChange(removed, gone=frozenset(rows.tolist()))
     yield Proposal(order, why, change, risk=risk, events=shown(layers))
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import STARTING_NS, Speed, at_speeds, joined
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
+from foretrace.analyze.rules._common import bare
 from foretrace.base.units import plural
 
 # The places of the target and of the source among the arguments.
@@ -48,8 +49,7 @@ def _find(step: Step) -> Proposals:
     found = [each for event in step.ops(*ADDING).tolist() if (each := _colliding(step, event))]
     if not found:
         return
-    first = found[0]
-    name = step.name(first.event).removeprefix("aten::")
+    first, name = found[0], bare(step.name(found[0].event))
     count = plural(len(found), name, name)
     why = f"{count} per step: atomics of {first.many} rows collide in {first.few}"
 

@@ -21,16 +21,17 @@ import numpy as np
 
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.batched_loop import repeats
+from foretrace.analyze.rules._common import bare
 from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import ENGINE, STEP
 
 NORMS = frozenset({"linalg_vector_norm", "norm"})
-_POINTWISE = (
-    "add mul sub div lerp copy zero clamp clamp_min addcmul addcdiv sqrt rsqrt pow neg sign"
-)
-_POINTWISE += " abs square reciprocal maximum minimum fill clone zeros_like sum to detach"
+_POINTWISE = """
+add mul sub div lerp copy zero clamp clamp_min addcmul addcdiv sqrt rsqrt pow neg sign abs square
+reciprocal maximum minimum fill clone zeros_like sum to detach
+"""
 OPS = NORMS | frozenset(f"{name}{end}" for name in _POINTWISE.split() for end in ("", "_"))
 LONGEST = 24  # ops for one tensor
 MANY, SHAPES = 32, 3
@@ -46,19 +47,15 @@ def _find(step: Step) -> Proposals:
     for run in map(np.array, _runs(step)):
         loop = _repeating(step, run) if len(run) >= MANY else run[:0]
         dims = {str(call.dims[0]) for at in loop.tolist() if (call := step.call(at)).dims}
-        names = {_name(step, at) for at in loop.tolist()}
+        names = {bare(step.name(at)) for at in loop.tolist()}
         writes = names & NORMS or any(name.endswith("_") for name in names)
         if len(loop) >= MANY and len(dims) >= SHAPES and writes:
             yield _proposal(step, loop)
 
 
-def _name(step: Step, event: int) -> str:
-    return step.name(event).removeprefix("aten::")
-
-
 def _repeating(step: Step, run: Ints) -> Ints:
     """The longest part of a run in which the same names repeat."""
-    names = [_name(step, at) for at in run.tolist()]
+    names = [bare(step.name(at)) for at in run.tolist()]
     codes = np.array([names.index(name) for name in names], np.int64)
     found = [each for length in range(1, LONGEST + 1) for each in repeats(codes, length)]
     start, size = max(found, key=lambda each: each[1], default=(0, 0))
@@ -75,7 +72,7 @@ def _runs(step: Step) -> Iterator[list[int]]:
     above = host.nearest_op(step.trace.gpu.launch[step.rows])
     launching = set(step.callers(above[above >= 0]).tolist())
     for event in step.outermost(step.inside & host.is_op).tolist():
-        if event in launching and _name(step, event) in OPS and elsewhere[event] < 0:
+        if event in launching and bare(step.name(event)) in OPS and elsewhere[event] < 0:
             run.append(event)
         elif event in launching:
             yield run
@@ -84,7 +81,7 @@ def _runs(step: Step) -> Iterator[list[int]]:
 
 
 def _proposal(step: Step, run: Ints) -> Proposal:
-    names = Counter(_name(step, event) for event in run.tolist())
+    names = Counter(bare(step.name(event)) for event in run.tolist())
     rows, removed = step.below(run), step.with_gaps(run)
     cost = len(run) * (replay.COST.op + replay.COST.call)
     held = max(sum(end - start for start, end in removed) - cost, 1)

@@ -17,11 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.fixes._changes import of_each
-from foretrace.analyze.fixes._host import outermost_move
-from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
+from foretrace.analyze.fixes._host import cast_in, outermost_move
+from foretrace.analyze.fixes._step import Case, GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural
-from foretrace.model.costs import OpCall
 
 DROPOUT = ("aten::dropout", "aten::native_dropout", "aten::feature_dropout", "aten::dropout_")
 _TAKERS = "linear conv1d conv2d conv3d matmul mm"
@@ -69,7 +68,15 @@ def _without_casts(step: Step) -> Proposals:
     taken = [each for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims]
     inputs = {first.dims for call in calls if (first := call.tensor(0))}
     weights = {each.dims for each in taken} - inputs
-    rows = step.rows_where(lambda case: _cast(case.call) in weights)
+
+    def narrows(case: Case) -> bool:
+        """Whether a kernel turns a weight from float32 into 16 bit."""
+        if not (pair := cast_in(case)):
+            return False
+        source, target = pair
+        return source.type == "float" and target.type in NARROW and source.dims in weights
+
+    rows = step.rows_where(narrows)
     makers = step.makers(step.trace.gpu.launch[rows])
     ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
     if len(ops) >= FEW:
@@ -77,11 +84,3 @@ def _without_casts(step: Step) -> Proposals:
         why = f"{len(ops)} conversions of float32 weights per step"
         change = step.without(ops, step.with_gaps(ops))
         yield Proposal(order, why, change, risk=RISK, events=step.events(rows))
-
-
-def _cast(call: OpCall | None) -> tuple[int, ...] | None:
-    """The shape of a tensor that this copy turns from float32 into 16 bit."""
-    copy = call if call and call.name == "aten::copy_" else None
-    target, source = (copy.tensor(0), copy.tensor(1)) if copy else (None, None)
-    is_cast = source and target and source.type == "float" and target.type in NARROW
-    return source.dims if source and is_cast else None

@@ -64,12 +64,11 @@ def _find(step: Step) -> Proposals:
 
 def _moved(step: Step, found: Stretches) -> Proposals:
     share = _share(step, found)
-    if share < LEAST:
-        return
-    where = _function(step, max(found, key=lambda each: each[1] - each[0]))
-    times = plural(len(found), "stretch", "stretches")
-    why = f"no op runs in {percent_text(share)} of the step ({times}{where})"
-    yield _proposal("move this Python out of the step, or vectorize it", why, found)
+    if share >= LEAST:
+        where = _function(step, max(found, key=lambda each: each[1] - each[0]))
+        times = plural(len(found), "stretch", "stretches")
+        why = f"no op runs in {percent_text(share)} of the step ({times}{where})"
+        yield _proposal("move this Python out of the step, or vectorize it", why, found)
 
 
 def _proposal(order: str, why: str, found: Stretches) -> Proposal:

@@ -57,17 +57,15 @@ def _on_cpu(step: CpuStep) -> Proposals:
         yield step.proposal(order, why, events, ON_CPU, stretches=stretches)
 
 
-def _loops(step: CpuStep) -> Iterator[list[Round]]:
+def _loops(step: CpuStep) -> list[list[Round]]:
     """Runs of many reads with little between two of them."""
-    loop: list[Round] = []
+    found: list[list[Round]] = [[]]
     for read, ops in _rounds(step):
-        if not _is_little(step, ops):
-            if len(loop) >= MANY:
-                yield loop
-            loop, ops = [], []
-        loop.append((read, ops))
-    if len(loop) >= MANY:
-        yield loop
+        little = _is_little(step, ops)
+        if not little:
+            found.append([])
+        found[-1].append((read, ops if little else []))
+    return [loop for loop in found if len(loop) >= MANY]
 
 
 def _rounds(step: CpuStep) -> Iterator[Round]:

@@ -44,11 +44,10 @@ def _contiguous(call: OpCall | None) -> bool:
     """Whether the dimension of a softmax has stride 1; for a backward op, of the output."""
     tensor = call.tensor(0) if call else None
     dim = call.integer(2 if "backward" in call.name else 1) if call else None
-    if tensor is None or dim is None or not tensor.dims:
+    if tensor is None or dim is None or not tensor.dims or not tensor.strides:
         return False
-    if tensor.strides is None or len(tensor.strides) != len(tensor.dims):
-        return False
-    return tensor.strides[dim % len(tensor.dims)] == 1
+    known = len(tensor.strides) == len(tensor.dims)
+    return known and tensor.strides[dim % len(tensor.dims)] == 1
 
 
 def _one(step: Step, row: int, speed: Speed) -> GraphChange:

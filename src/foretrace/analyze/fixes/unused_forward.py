@@ -33,10 +33,12 @@ def _find(step: Step) -> Proposals:
     if not isinstance(step, CpuStep) or not step.trains:
         return
     ops, nodes = tops(step), step.nodes
-    makes = _around(step, ops, nodes.op[step.inside[nodes.op]])
-    behind = np.flatnonzero(nodes.is_node & step.inside)
-    made = nodes.made_by(behind)
-    used = _around(step, ops, made[made >= 0])
+    made = nodes.made_by(np.flatnonzero(nodes.is_node & step.inside))
+    # the outermost ops around those that make nodes, and around those whose nodes run
+    makes, used = (
+        ops[np.isin(ops, step.callers(inner))]
+        for inner in (nodes.op[step.inside[nodes.op]], made[made >= 0])
+    )
     unused = makes[~np.isin(makes, used)]
     once, again = _layers(step, used), _layers(step, unused)
     passes = min((again[kind] // count for kind, count in once.items()), default=0)
@@ -46,11 +48,6 @@ def _find(step: Step) -> Proposals:
         why, ops = f"{more} per step that no backward pass uses", unused.tolist()
         risk = "the weights may have changed between the passes"
         yield step.proposal(order, why, ops, SHARES, risk, step.together(ops, LONG_NS))
-
-
-def _around(step: Step, ops: Ints, inner: Ints) -> Ints:
-    """Which of the outermost ops are around these."""
-    return ops[np.isin(ops, step.callers(inner))]
 
 
 def _layers(step: Step, ops: Ints) -> Counter[tuple[str, str]]:

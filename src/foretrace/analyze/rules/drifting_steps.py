@@ -22,7 +22,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from foretrace.analyze.rules._common import bare, shapes_text
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
@@ -36,15 +35,6 @@ FEWEST = 6
 # cache all pairs rise and the last third is 62% above the first.
 RISING, GROWTH = 0.9, 0.1
 FEW = 64  # of these the pairs are compared one by one
-
-
-class Drift(Struct, frozen=True):
-    """Medians of the first and last third, the share of rising pairs, the mean time above."""
-
-    first_ns: float
-    last_ns: float
-    rising: float
-    above_ns: int
 
 
 @rule("Steps that take longer and longer", "gpu steps", fixes="cache_by_cat")
@@ -69,22 +59,24 @@ def _check(seen: Seen) -> Found:
     else:
         what, times, growing = "host time (includes profiler overhead)", host, []
         told = "GPU time per step does not grow: the host's does."
-    grown = f"{time_text(drift.first_ns)} to {time_text(drift.last_ns)}"
-    title = f"Steps drift: {what} grows from {grown}"
-    pairs = f"{percent_text(drift.rising)} of all pairs rise"
+    first_ns, last_ns, rising, above_ns = drift
+    title = f"Steps drift: {what} grows from {time_text(first_ns)} to {time_text(last_ns)}"
+    pairs = f"{percent_text(rising)} of all pairs rise"
     detail = f"Medians of the first and last third of {len(steps)} steps; {pairs}. {told}"
     evidence = {"step_ns": times, "growing": growing}
-    yield seen.found(title, detail, evidence, (span.event for span in steps), drift.above_ns)
+    yield seen.found(title, detail, evidence, (span.event for span in steps), above_ns)
 
 
-def _drift(times: list[int]) -> Drift | None:
-    """How a time grows from step to step; None where it does not."""
+def _drift(times: list[int]) -> tuple[float, float, float, int] | None:
+    """The medians of the first and the last third, the share of rising pairs, and the mean time
+    above the first median; None where a time does not grow from step to step.
+    """
     time, third = np.array(times), len(times) // 3
     first, last = float(np.median(time[:third])), float(np.median(time[-third:]))
     pairs = _rising(time) / (len(time) * (len(time) - 1) / 2)
     if pairs < RISING or last < first * (1 + GROWTH):
         return None
-    return Drift(first, last, pairs, round(float(np.maximum(time - first, 0).mean())))
+    return first, last, pairs, round(float(np.maximum(time - first, 0).mean()))
 
 
 def _rising(time: Ints) -> int:
