@@ -82,8 +82,12 @@ class MeasuredPairs(Struct, frozen=True):
     failure: str
 
 
-class Untouched(Struct, frozen=True):
-    """The script as it is: its time, its noise, and what applies."""
+class Tournament:
+    """The processes of one script, its fixes, the time left for them, and what is known so far.
+
+    Of the untouched script: `facts`, what it `kept`, its `noise`, its `pairs` of times, what the
+    replay has `predicted`, and the `steps` of a block.
+    """
 
     facts: Facts
     kept: Kept
@@ -91,12 +95,6 @@ class Untouched(Struct, frozen=True):
     pairs: list[tuple[float, float]]
     predicted: Predicted | None
     steps: int
-
-
-class Tournament:
-    """The processes of one script, its fixes, the time left for them, and what is known so far."""
-
-    untouched: Untouched
 
     def __init__(
         self,
@@ -134,8 +132,7 @@ class Tournament:
     def measured(self, what: str, on: Sequence[str], turned: Sequence[str]) -> MeasuredPairs:
         """The pairs of `turned` off and on, with `on` on both sides."""
         fresh = any(self.fixes[name].fresh for name in turned)
-        how = self._in_processes if fresh else self._in_turns
-        found = how(what, tuple(on), tuple(turned))
+        found = (self._in_processes if fresh else self._in_turns)(what, tuple(on), tuple(turned))
         if found.pairs and not on:
             self._note_off(found.pairs)
         return found
@@ -192,41 +189,38 @@ class Tournament:
         first = self.run("the script untouched", watch=True, pairs=pairs, trace=str(trace))
         if first.facts is None or first.kept is None:
             raise _refused(first)
-        found = first.pairs()
-        if found:
-            self._note_off(found)
+        self.facts, self.kept, self.pairs = first.facts, first.kept, first.pairs()
+        if self.pairs:
+            self._note_off(self.pairs)
         else:
-            found = self.measured("the script untouched, again", (), ()).pairs
-        if not found:
+            self.pairs = self.measured("the script untouched, again", (), ()).pairs
+        if not self.pairs:
             raise _refused(first)
         again = self.run("the script untouched, again", seed=1)
-        noise = None if again.kept is None else judging.difference(first.kept, again.kept)
-        steps = first.blocks[-1].steps if first.blocks else 1
-        known = _predicted(trace)
-        self.untouched = Untouched(first.facts, first.kept, noise, found, known, steps)
-        self.rows = [self._listed(each) for each in self.fixes.values()]
-        self.rows.sort(key=self._order)
+        self.noise = None if again.kept is None else judging.difference(self.kept, again.kept)
+        self.steps = first.blocks[-1].steps if first.blocks else 1
+        self.predicted = _predicted(trace)
 
-    def _order(self, row: TriedFix) -> tuple[bool, bool, float, bool, str]:
-        fix = self.fixes[row.name]
-        predicted = row.predicted_ns
-        return fix.compiles, predicted is None, predicted or 0, fix.fresh, fix.name
+        def order(row: TriedFix) -> tuple[bool, bool, float, bool, str]:
+            fix, predicted = self.fixes[row.name], row.predicted_ns
+            return fix.compiles, predicted is None, predicted or 0, fix.fresh, fix.name
+
+        self.rows = sorted(map(self._listed, self.fixes.values()), key=order)
 
     def _listed(self, fix: Applied) -> TriedFix:
         """The row of a fix before it is tried: whether it applies, and what the replay says."""
-        edits = self.untouched.facts.edits.get(fix.name, [])
+        edits = self.facts.edits.get(fix.name, [])
         row = TriedFix(fix.name, fix.title, NOT_TRIED, patch.line_to_write(edits) or fix.write)
         options = self.options
         if options.only and fix.name not in options.only:
             return replace(row, why=UNNAMED)
-        if why_not := self.untouched.facts.why_not.get(fix.name, ""):
+        if why_not := self.facts.why_not.get(fix.name, ""):
             return replace(row, state=NOT_APPLIED, why=why_not)
         if fix.rare and not options.everything and not options.only:
             return replace(row, why=SLOW)
-        known = self.untouched.predicted
-        if known is None or not fix.realises:
-            return replace(row, why="the replay does not know it" if known else "")
-        row = replace(row, predicted_ns=_share(known, fix))
+        if self.predicted is None or not fix.realises:
+            return replace(row, why="the replay does not know it" if self.predicted else "")
+        row = replace(row, predicted_ns=_share(self.predicted, fix))
         useless = row.predicted_ns == 1 and not options.everything and not options.only
         return replace(row, why=USELESS) if useless else row
 
@@ -238,20 +232,20 @@ class Tournament:
 
     def _tried(self, row: TriedFix, base: Sequence[str] = ()) -> TriedFix:
         """The row with what was measured, on top of `base`."""
-        untouched, fix = self.untouched, self.fixes[row.name]
+        fix = self.fixes[row.name]
         found = self.measured(f"{'+ ' if base else ''}{fix.title}", base, (fix.name,))
         row = replace(row, base=list(base), peak_bytes=found.peak_bytes or None)
         if found.failure and not found.pairs:
             return replace(row, state=RAISED, why=found.failure)
-        off_by = None if found.kept is None else judging.difference(untouched.kept, found.kept)
+        off_by = None if found.kept is None else judging.difference(self.kept, found.kept)
         tolerance = max([fix.tolerance, *(self.fixes[each].tolerance for each in base)])
-        same = judging.is_same(off_by, untouched.noise, tolerance)
+        same = judging.is_same(off_by, self.noise, tolerance)
         faster = judging.gain(found.pairs)
         row = replace(
             row,
             same=same,
             difference=off_by,
-            noise=untouched.noise,
+            noise=self.noise,
             # as shares of the untouched step until the document is made
             median_ns=1 / faster.ratio,
             low_ns=1 / faster.high,
@@ -260,19 +254,16 @@ class Tournament:
             pairs=faster.pairs,
         )
         if same is False:
-            apart = f"{off_by:.1e} apart, noise {untouched.noise or 0:.1e}"
+            apart = f"{off_by:.1e} apart, noise {self.noise or 0:.1e}"
             return replace(row, state=DIFFERS, why=apart)
         if found.failure:
             return replace(row, state=RAISED, why=found.failure)
-        if faster.is_gain:
-            row = replace(row, state=KEPT, why="")
-        else:
-            row = replace(row, state=NO_GAIN, why=faster.why_not)
-        return self._with_cost(row, found)
+        state, why = (KEPT, "") if faster.is_gain else (NO_GAIN, faster.why_not)
+        return self._with_cost(replace(row, state=state, why=why), found)
 
     def _with_cost(self, row: TriedFix, found: MeasuredPairs) -> TriedFix:
         """The row with what its first steps cost, and when that is paid back."""
-        cost = 0.0 if found.kept is None else found.kept.took_ns - self.untouched.kept.took_ns
+        cost = 0.0 if found.kept is None else found.kept.took_ns - self.kept.took_ns
         if cost < COSTLY_NS:
             return row
         saved = statistics.median(off - on for off, on in found.pairs)
@@ -328,7 +319,7 @@ class Tournament:
         if not best or told.module or told.function:
             return None
         source = Path(told.script).read_text(encoding="utf-8")
-        edits = {name: self.untouched.facts.edits.get(name, []) for name in best}
+        edits = {name: self.facts.edits.get(name, []) for name in best}
         text, left_out = patch.patched(source, edits)
         if text == source:
             return None
@@ -342,22 +333,21 @@ class Tournament:
     def document(self, name: str, found: TriedPatch | None, notes: list[str]) -> TryDocument:
         """What was measured until now."""
         median = statistics.median(self.off)
-        low, high = judging.spread(self.untouched.pairs)
+        low, high = judging.spread(self.pairs)
         order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
         rows = [_scaled(row, median) for row in self.rows]
-        facts = self.untouched.facts
         return TryDocument(
             script=name,
-            device=facts.device_name,
-            found_by=facts.found_by,
+            device=self.facts.device_name,
+            found_by=self.facts.found_by,
             baseline=TriedBaseline(median, median * low, median * high),
             fixes=sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name)),
             best=TriedBest(self.best, median / self.ratio, self.ratio),
             patch=found,
-            steps=self.untouched.steps,
+            steps=self.steps,
             rounds=self.options.pairs,
             noise=high / low - 1,
-            torch=facts.torch,
+            torch=self.facts.torch,
             notes=notes,
         )
 
