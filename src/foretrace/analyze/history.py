@@ -1,19 +1,10 @@
 """A program over its commits: what is kept of a run, and where something changed.
 
-Counts are exact, so every difference is a change. A step time has noise of two kinds: inside a run,
-and between runs (another machine, a hotter card). Steps of one run say nothing about the second
-kind, so a run counts once, with its median, and runs are compared with runs.
-
-1. Runs on one device, with one torch, one unit and one way of timing are a series. Two series are
-   never compared by time; where a new one begins, the change says what differs.
-2. In a series, each place between two commits with `SIDE` runs or more on both sides gets a rank
-   sum, divided by its spread. The largest is compared with that of the same runs in random order:
-   where fewer than `ALPHA` of the orders reach it, the program changed there. Ranks and orders
-   assume nothing about the noise, so a history without a change has a false one in about 4%.
-3. The parts before and after are searched again.
-4. The ratio is the median of all pairs of a run after and a run before; its interval leaves out the
-   outermost pairs (Hodges and Lehmann, Wilcoxon). The place is drawn again from both parts: its
-   interval holds 19 of 20 draws.
+Counts are exact, so every difference is a change. A run counts once in time, with its median. In a
+series of runs under one set of circumstances, the place between two commits with the largest rank
+sum is a change where fewer than `ALPHA` of the random orders of the same runs reach it; the parts
+before and after are searched again. Ranks and orders assume nothing about the noise, so a history
+without a change has a false one in about 4% (docs/history.md).
 """
 
 from __future__ import annotations
@@ -184,9 +175,7 @@ def _other_counts(a: HistoryEntry, b: HistoryEntry) -> Iterator[HistoryChange]:
 
 
 class _Series(Struct, frozen=True):
-    """Runs that may be compared by time; a change lies before one of `splits`, where a commit
-    begins.
-    """
+    """Runs to be compared by time; a change lies before one of `splits`, where a commit begins."""
 
     runs: list[HistoryEntry]
     ns: Floats
@@ -278,7 +267,7 @@ def _rank_sums(rows: Floats, places: NDArray[np.int64]) -> Floats:
 
 
 def _ratio(a: Floats, b: Floats) -> tuple[float, float, float]:
-    """How many times longer b is, with the interval of nineteen in twenty."""
+    """How many times longer b is (Hodges and Lehmann), with the interval of nineteen in twenty."""
     pairs = np.sort((b[:, None] / a[None, :]).ravel())
     spread = 1.96 * sqrt(len(pairs) * (len(a) + len(b) + 1) / 12)
     drop = max(int(len(pairs) / 2 - spread), 0)

@@ -84,9 +84,7 @@ class Predicted(Struct, frozen=True):
         return as_uncertain(self.together(chosen), chosen)
 
     def contains(self, first: FixPrediction, then: FixPrediction) -> bool:
-        """Whether the first already does most of what the second would: kernels that a compiler has
-        fused cannot be fused again by hand.
-        """
+        """Whether the first already does most of what the second would, as a compiler does."""
         before, after = first.proposal.change, then.proposal.change
         rows = after.gone | after.length.keys()
         done = rows & (before.gone | before.length.keys())

@@ -59,9 +59,7 @@ class Step:
         repeats: int = 1,
         findings: Sequence[Finding] | None = None,
     ) -> None:
-        """`repeats` says how many steps or calls like this one were recorded, `findings` what the
-        rules say of the trace, where that is known.
-        """
+        """`repeats` is the number of steps like this, `findings` what the rules say, if known."""
         self.trace, self.graph, self.span = trace, graph, graph.span
         self.repeats, self.findings = repeats, findings
         self.rows: Ints = graph.rows
@@ -166,9 +164,7 @@ class Step:
         return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
 
     def without(self, events: Ints, removed: Stretches | None = None) -> GraphChange:
-        """The step without these events, their GPU work and their waits. `removed` is the host time
-        that goes with them, where that is not theirs alone.
-        """
+        """The step without these events, their GPU work and waits, and the host time `removed`."""
         return GraphChange(
             self.stretches(events.tolist()) if removed is None else removed,
             gone=frozenset(self.below(events).tolist()),

@@ -72,9 +72,7 @@ def _chosen(trace: Trace) -> tuple[Span, float, bool, int]:
 
 
 def is_right(found: Predicted) -> bool:
-    """Whether the replay of the unchanged step gives the recorded time, and the profiler made it no
-    shorter.
-    """
+    """Whether the replay gives the recorded time, and the profiler made it no shorter."""
     off, recorded = abs(found.replayed_ns - found.recorded_ns), found.recorded_ns
     return 0 < found.now_ns <= (1 + SHORTER) * recorded and off <= MOST_WRONG * recorded
 

@@ -60,9 +60,7 @@ def wide_attention(step: Step) -> Ints:
 
 
 def attention_change(step: Step, events: Ints, share: float = 1.0) -> Changes:
-    """These calls and their backward nodes in bf16, with a share of their arithmetic; each keeps
-    its host time and has one kernel.
-    """
+    """These calls and their nodes in bf16, one kernel for each, with a share of the arithmetic."""
     return replacing([_one(step, event, share) for event in events.tolist()])
 
 

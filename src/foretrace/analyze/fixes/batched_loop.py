@@ -168,9 +168,7 @@ def _may_be_cell(names: Counter[str]) -> bool:
 
 
 def _of_samples(step: Step, ops: Ints) -> bool:
-    """Whether a CPU computes one row in each of many rounds that need nothing of each other: the
-    first factor of a product has one row, and all are small.
-    """
+    """Whether a CPU computes one small row in each of many rounds that need nothing of others."""
     calls = [call for op in ops[0].tolist() if (call := step.call(op)).dims]
     factors = [each for call in calls if call.name in MATMULS and (each := _factors(call))]
     alone = [each for each in factors if len(each[0].dims) == 1 or each[0].dims[0] == 1]

@@ -66,9 +66,7 @@ def _mask(step: Step, event: int) -> tuple[int, ...]:
 
 
 def _without(step: Step, read: int, write: int) -> GraphChange:
-    """Without the read, the clone before it, and the Python before them; what follows works on all
-    rows.
-    """
+    """Without the read, and the clone and Python before it; what follows works on all rows."""
     host, ops = step.trace.host, tops(step)
     away = [*_clone(step, ops, read), read]
     before = ops[host.end[ops] <= host.start[away[0]]]

@@ -96,9 +96,7 @@ def _groups(step: Step, rows: Ints) -> list[Merged]:
 
 
 def _fused(step: Step, places: Ints) -> tuple[int, float, float]:
-    """How many kernels a group becomes, what they move (all that goes in and out, or a pass for
-    each of them), and their time.
-    """
+    """How many kernels a group becomes, the bytes that they move, and their time."""
     if step.device is None:
         return 1, np.inf, np.inf
     order, cases = step.trace.order, _cases(step, places)

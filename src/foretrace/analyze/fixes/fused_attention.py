@@ -51,9 +51,7 @@ RANDOM = frozenset({"dropout", "native_dropout", "bernoulli"})
 
 
 class WrittenAttention(Struct, frozen=True):
-    """The ops of one attention, whether its tensors are float32, whether its mask is causal, and
-    how many dimensions its query has.
-    """
+    """The ops of one attention, whether in float32, whether causal, and its query's dimensions."""
 
     events: Ints
     wide: bool
@@ -74,9 +72,7 @@ def _on_cpu(step: CpuStep) -> Proposals:
 
 
 def _in_order(step: CpuStep, at: int) -> Ints:
-    """The outermost ops from the matmul that writes what this softmax reads to the one that reads
-    its result; empty where one of them is not there, or dropout is.
-    """
+    """The outermost ops from the matmul before this softmax to that after it; none with dropout."""
     ops, call = step.computing, step.arguments.get(int(step.computing[at]))
     size = scores.elements if call and (scores := call.tensor(0)) else 0
     before, after = ops[max(at - REACH, 0) : at], ops[at + 1 : at + 1 + REACH]

@@ -171,9 +171,7 @@ def _word(name: str, sizes: list[int], full: Tensor) -> str:
 
 
 def _parts(step: Step, match: Match) -> Iterator[tuple[Ints, Ints, float]]:
-    """These ops and what they have in the backward pass, each with its work and the time to move
-    what one kernel moves.
-    """
+    """The ops and their backward nodes, each with its work and the time to move it all at once."""
     moved = step.move_ns(match.tensor.bytes or 0)
     both = (match.ops, match.sequence.forward), (step.backward(match.ops), match.sequence.backward)
     for events, passes in both:

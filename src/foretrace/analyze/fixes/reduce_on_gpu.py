@@ -48,9 +48,7 @@ def _find(step: Step) -> Proposals:
 
 
 def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], HostCopy | None]:
-    """The CPU ops that take the copied tensor, up to the one that reduces it or to the copy that
-    brings its result back; none where neither follows.
-    """
+    """The CPU ops on the copied tensor, up to one that reduces it or a copy back; else none."""
     host, found = step.trace.host, list[int]()
     back = {each.op: each for each in up if each.tensor.dims == copy.tensor.dims}
     mine = host.track == host.track[copy.op]

@@ -72,10 +72,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def run_all(trace: Trace) -> Findings:
-    """Every rule on one trace: findings by largest possible saving, then the rest by name.
-
-    A rule that fails is listed as crashed and hides no other.
-    """
+    """Every rule on one trace; one that fails is listed as crashed and hides no other."""
     return ordered(finding for rule in rules() for finding in run(rule, trace))
 
 

@@ -160,10 +160,7 @@ def _links(seen: Seen) -> tuple[Ints, Ints]:
 
 
 def _may_read(left: Case, right: Case) -> bool:
-    """Whether one fused kernel can do both.
-
-    Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
-    """
+    """Whether one fused kernel can do both: two calls of one norm, or in place, stay two."""
     if left.op == right.op == "aten::copy_" and left.call and right.call:
         to, source = left.call.tensor(0), right.call.tensor(1)
         if to and source and has_gaps(source) > has_gaps(to):

@@ -123,9 +123,7 @@ def _entry(
 
 
 def _recorded(seen: Seen, case: Case) -> tuple[list[str], list[str]]:
-    """The ops of the program that a case performs at least in part, by the alphabet, and the lines
-    of the user's code; none without the compiler's records.
-    """
+    """The ops of the program that a case performs in part, and their lines, where recorded."""
     compiled = seen.trace.compiled
     events = seen.trace.kernel_cases["kernels"][case.number].to_list() if compiled else []
     found = (compiled.get(event) for event in events)

@@ -95,10 +95,7 @@ def optimizer_rows(trace: Trace) -> Ints:
 
 
 def pass_count(trace: Trace, rows: Ints) -> int:
-    """Passes over the parameters that `foreach` ops make, each group of parameters its own.
-
-    0 where not all of these are foreach: a loop over parameters runs each op once for each.
-    """
+    """Passes over the parameters that `foreach` ops make; 0 where not all of these are foreach."""
     host, calls = trace.origins.host, distinct(_pass_ops(trace, rows))
     times = Counter(host.names[host.name[op]] if op >= 0 else "" for op in calls.tolist())
     foreach = all(name.startswith(FOREACH) for name in times)

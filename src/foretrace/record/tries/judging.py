@@ -1,13 +1,8 @@
 """When a fix is a gain, and when results stayed the same. Needs no torch.
 
-Blocks of steps with a fix off and on follow each other; each pair gives a ratio. Of ten pairs or
-more the quieter half counts, that with the least time of both sides together: other work on the
-machine slows one side down more than the other. Of two equal sides either is as likely to be the
-faster one in such a pair, so the choice favours neither.
-
-The interval of the median leaves out the outermost ratios, so many that it holds the true one 49
-times of 50 whatever the distribution. A gain is an interval above 1 whose median is at least
-`LEAST`: two equal sides pass that about once in a hundred tries.
+Each pair of blocks with a fix off and on gives a ratio. Of two equal sides either is as likely to
+be the faster one in a quiet pair, so the choice of the quieter half favours neither. The interval
+of the median holds the true ratio 49 times of 50 whatever the distribution (docs/try.md).
 """
 
 from __future__ import annotations

@@ -63,10 +63,7 @@ class Session:
         return [each for each in every if isinstance(each, kinds)]
 
     def line(self, made: object = None) -> int:
-        """The line of the script that runs now, outside the `__init__` of what is `made`.
-
-        It is 0 where no line of the script is on the stack.
-        """
+        """The line of the script that runs now, outside the methods of what is `made`; else 0."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename in self.files:

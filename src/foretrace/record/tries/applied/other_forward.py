@@ -33,10 +33,7 @@ class ModuleSwitch(Switch):
     _before: Sequence[Any] = ()
 
     def others(self, module: Any) -> Sequence[Forward] | str:
-        """Forward passes, one of which may compute what the module's does; or why there is none.
-
-        Empty for a module of another kind.
-        """
+        """Forward passes that may compute what the module's does, or why not; () for others."""
         raise NotImplementedError
 
     def why_not(self) -> str:
