@@ -150,12 +150,12 @@ def _blocked(ranked: list[FixPrediction], now: float) -> FixPrediction | None:
 
 def _proposals(fix: Fix, step: Step) -> list[Proposal]:
     """What a fix proposes; one that fails proposes nothing and hides no other."""
-    find = (fix.on_cpu if step.on_cpu else None) or fix.find
-    if find is fix.find and any(not step.trace.has(need) for need in fix.needs):
+    on_cpu = fix.on_cpu if step.on_cpu else None
+    if on_cpu is None and any(not step.trace.has(need) for need in fix.needs):
         return []
     try:
         budget.check()
-        return list(find(step))
+        return list((on_cpu or fix.find)(step))
     except (LimitError, MemoryError):
         raise
     except Exception:

@@ -372,11 +372,14 @@ def fix(
     made: Callable[[Step], bool] | None = None,
     general: bool = False,
     on_cpu: Callable[[Any], Iterable[Proposal]] | None = None,
+    any_step: bool = False,
 ) -> Callable[[Callable[[Step], Iterable[Proposal]]], Fix]:
-    """Declare a function as the fix of its file, which has the file's name."""
+    """Declare a function as the fix of its file, which has the file's name. With `any_step` it also
+    looks at steps of a CPU.
+    """
 
     def declared(find: Callable[[Step], Iterable[Proposal]]) -> Fix:
-        name = find.__module__.rpartition(".")[2]
-        return Fix(name, title, find, tuple(needs.split()), made, general, on_cpu)
+        name, for_cpu = find.__module__.rpartition(".")[2], find if any_step else on_cpu
+        return Fix(name, title, find, tuple(needs.split()), made, general, for_cpu)
 
     return declared

@@ -27,31 +27,25 @@ ORDER = "remove torch.autograd.detect_anomaly()"
 ON_CPU = (1.0, 1.0, 0.8)  # of the time goes
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
-    checks, count = _checks(step)
-    if count >= FEW:
-        why = f"{plural(count, 'check')} for NaN per step in the backward pass"
-        yield step.proposal(ORDER, why, checks.tolist(), ON_CPU, stretches=_joined(step, checks))
-
-
-@fix("Switch off anomaly detection", "gpu", on_cpu=_on_cpu)
+@fix("Switch off anomaly detection", "gpu", any_step=True)
 def _find(step: Step) -> Proposals:
-    checks, count = _checks(step)
-    if count < FEW:
-        return
-    waits = plural(len(step.waits_below(checks)), "wait")
-    why = f"{plural(count, 'check')} for NaN in the backward pass, {waits} per step"
-    change = step.without(checks, _joined(step, checks) + _tracebacks(step))
-    yield Proposal(ORDER, why, change, events=shown(checks))
-
-
-def _checks(step: Step) -> tuple[Ints, int]:
-    """The ops that check right below the engine, not in a node, and how many checks they make."""
+    # the ops that check right below the engine, not in a node
     host, checks = step.trace.host, step.ops(*CHECKS)
     engine = host.named(lambda name: name.startswith(ENGINE))
     above = host.parent[checks].astype(np.int64)
     checks = checks[(above >= 0) & engine[above]]
-    return checks, sum(step.name(event) == CHECKS[0] for event in checks.tolist())
+    count = sum(step.name(event) == CHECKS[0] for event in checks.tolist())
+    if count < FEW:
+        return
+    times, removed = plural(count, "check"), _joined(step, checks)
+    if isinstance(step, CpuStep):
+        why = f"{times} for NaN per step in the backward pass"
+        yield step.proposal(ORDER, why, checks.tolist(), ON_CPU, stretches=removed)
+        return
+    why = f"{times} for NaN in the backward pass, "
+    why += f"{plural(len(step.waits_below(checks)), 'wait')} per step"
+    change = step.without(checks, removed + _tracebacks(step))
+    yield Proposal(ORDER, why, change, events=shown(checks))
 
 
 def _joined(step: Step, checks: Ints) -> Stretches:

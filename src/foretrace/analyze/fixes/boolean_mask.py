@@ -67,8 +67,12 @@ def _mask(step: Step, event: int) -> tuple[int, ...]:
 
 def _without(step: Step, read: int, write: int) -> GraphChange:
     """Without the read, and the clone and Python before it; what follows works on all rows."""
-    host, ops = step.trace.host, tops(step)
-    away = [*_clone(step, ops, read), read]
+    host, ops, values = step.trace.host, tops(step), step.tensor(read)
+    # the clone of the whole tensor right before a read: torch.where makes a new tensor
+    before = ops[host.start[ops] < host.start[read]][-1:].tolist()
+    cloned = [step.tensor(op) for op in before if step.name(op) == "aten::clone"]
+    same = values and any(each and each.dims == values.dims for each in cloned)
+    away = [*before, read] if same else [read]
     before = ops[host.end[ops] <= host.start[away[0]]]
     begin = int(host.end[before[-1]]) if len(before) else int(host.start[away[0]])
     # kernels between a read and its write, on all rows
@@ -78,17 +82,6 @@ def _without(step: Step, read: int, write: int) -> GraphChange:
     longer = step.shorter(step.below(mine).tolist(), max(ratio, 1.0)).length
     gone = frozenset(step.below(away).tolist())
     return GraphChange(((begin, int(host.end[read])),), length=longer, gone=gone)
-
-
-def _clone(step: Step, ops: Ints, read: int) -> list[int]:
-    """The clone of the whole tensor right before a read: torch.where makes a new tensor."""
-    start = step.trace.host.start
-    at = int(np.searchsorted(start[ops], start[read])) - 1
-    before = int(ops[at]) if at >= 0 else -1
-    if before < 0 or step.name(before) != "aten::clone":
-        return []
-    left, right = step.tensor(read), step.tensor(before)
-    return [before] if left and right and left.dims == right.dims else []
 
 
 def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:

@@ -26,37 +26,32 @@ NEXT = 4  # ops behind the copy among which its reader must be: keys and values 
 ON_CPU = (0.8, 1.0, 0.3)  # of the copy's time goes
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
-    events, order, why = _copies(step, step.computing[step.named({"aten::copy_"})[step.computing]])
-    if len(events):
-        yield step.proposal(order, why, events.tolist(), ON_CPU)
-
-
-@fix("Leave out copies of strided tensors", "gpu shapes", on_cpu=_on_cpu)
+@fix("Leave out copies of strided tensors", "gpu shapes", any_step=True)
 def _find(step: Step) -> Proposals:
-    events, order, why = _copies(step, step.trace.gpu.launch[step.rows])
-    if not len(events):
+    if isinstance(step, CpuStep):
+        working = step.computing[step.named({"aten::copy_"})[step.computing]]
+    else:
+        working = step.trace.gpu.launch[step.rows]
+    # the calls of `.contiguous()` that copy and can go
+    ops = step.outermost(step.inside & step.trace.host.is_op)
+    copying = set(step.trace.host.nearest(working, step.named({CONTIGUOUS})).tolist())
+    readers = {
+        event: reader
+        for place, event in enumerate(ops.tolist())
+        if event in copying and (reader := _reader(step, event, ops[place + 1 :]))
+    }
+    if not readers:
         return
-    rows, removed = step.below(events), step.with_gaps(events)
+    order = f"drop .contiguous() before {min(readers.values()).removeprefix('aten::')}"
+    count, them = plural(len(readers), "copy", "copies"), "them" if len(readers) > 1 else "it"
+    why = f"{count} per step, and the op behind {them} takes strides"
+    if isinstance(step, CpuStep):
+        yield step.proposal(order, why, [*readers], ON_CPU)
+        return
+    rows, removed = step.below([*readers]), step.with_gaps(np.array([*readers], np.int64))
     change = GraphChange(removed, gone=frozenset(rows.tolist()))
     worst = GraphChange(removed, length=step.shorter(rows, 0.5).length)
     yield Proposal(order, why, change, worst=worst, events=step.events(rows))
-
-
-def _copies(step: Step, working: Ints) -> tuple[Ints, str, str]:
-    """The calls of `.contiguous()` above these events that can go, what to do, and why."""
-    host = step.trace.host
-    order = step.outermost(step.inside & host.is_op)
-    copying = set(host.nearest(working, step.named({CONTIGUOUS})).tolist())
-    readers = {
-        event: reader
-        for place, event in enumerate(order.tolist())
-        if event in copying and (reader := _reader(step, event, order[place + 1 :]))
-    }
-    before = min(readers.values(), default="").removeprefix("aten::")
-    count, them = plural(len(readers), "copy", "copies"), "them" if len(readers) > 1 else "it"
-    why = f"{count} per step, and the op behind {them} takes strides"
-    return np.array([*readers], np.int64), f"drop .contiguous() before {before}", why
 
 
 def _reader(step: Step, event: int, behind: Ints) -> str:

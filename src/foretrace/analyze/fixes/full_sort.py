@@ -28,28 +28,18 @@ LEAST_NS = 12_000  # the small kernels of topk
 ON_CPU = (0.8, 0.95, 0.5)  # of the time goes
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
-    if events := sorted_for_few(step):
-        order, why = _texts(step, events)
-        yield step.proposal(order, why, events, ON_CPU)
-
-
-def sorted_for_few(step: Step) -> list[int]:
-    """Sorts of which a small part is read."""
-    return [event for event in step.ops(*SORTS).tolist() if kept_of(step, event)]
-
-
-def _texts(step: Step, sorts: list[int]) -> tuple[str, str]:
-    kept, tensor = kept_of(step, sorts[0]), step.tensor(sorts[0])
+@fix("topk instead of a full sort", "gpu shapes", any_step=True)
+def _find(step: Step) -> Proposals:
+    sorts = {event: kept for event in step.ops(*SORTS).tolist() if (kept := kept_of(step, event))}
+    if not sorts:
+        return
+    first, kept = next(iter(sorts.items()))
+    tensor = step.tensor(first)
     size = max(tensor.dims) if tensor else 0
     why = f"{plural(len(sorts), 'sort')} per step of {size} elements of which {kept} are read"
-    return f"use torch.topk(x, {kept}) instead of the sort", why
-
-
-@fix("topk instead of a full sort", "gpu shapes", on_cpu=_on_cpu)
-def _find(step: Step) -> Proposals:
-    sorts = sorted_for_few(step)
-    if not sorts:
+    order = f"use torch.topk(x, {kept}) instead of the sort"
+    if isinstance(step, CpuStep):
+        yield step.proposal(order, why, [*sorts], ON_CPU)
         return
 
     def topk(event: int, speed: Speed) -> GraphChange:
@@ -59,7 +49,7 @@ def _find(step: Step) -> Proposals:
         return step.one_kernel(rows, LEAST_NS + step.memory_ns(speed, PASSES * tensor.bytes))
 
     changes = at_speeds(lambda speed: joined(topk(event, speed) for event in sorts))
-    yield Proposal(*_texts(step, sorts), *changes, events=shown(sorts))
+    yield Proposal(order, why, *changes, events=shown([*sorts]))
 
 
 def kept_of(step: Step, event: int) -> int:

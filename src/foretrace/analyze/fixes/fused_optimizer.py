@@ -25,7 +25,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import Events, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules import unfused_optimizer as rule
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
@@ -107,7 +107,7 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Proposals:
     yield Proposal(order, why, *changes, events=step.events(rows))
 
 
-def ops_of(step: Step, events: Ints) -> Ints:
+def ops_of(step: Step, events: Events) -> Ints:
     """The ops below these events."""
     ops = np.flatnonzero(step.inside & step.trace.host.is_op)
     found: Ints = ops[step.under(ops, events)]

@@ -28,29 +28,20 @@ ORDER = "index the table: F.embedding(index, table)"
 ON_CPU = (0.7, 0.95, 0.4)  # of the time goes
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
-    found, why = _groups(step)
-    if found:
-        ops = np.array([op for group in found for op in group[0]], np.int64)
-        events = [*ops.tolist(), *step.backward(ops).tolist()]
-        yield step.proposal(ORDER, why, events, ON_CPU)
-
-
-@fix("An index, not a product with one-hot rows", "gpu shapes", on_cpu=_on_cpu)
+@fix("An index, not a product with one-hot rows", "gpu shapes", any_step=True)
 def _find(step: Step) -> Proposals:
-    found, why = _groups(step)
-    if not found:
-        return
-    changes = at_speeds(lambda speed: joined(_index(step, group, speed) for group in found))
-    events = shown([event for ops, *_ in found for event in ops])
-    yield Proposal(ORDER, why, *changes, events=events)
-
-
-def _groups(step: Step) -> tuple[list[Group], str]:
     events = step.ops("aten::one_hot").tolist()
     found = [group for event in events if (group := _group(step, event))]
-    classes = found[0][2].dims[0] if found else 0
-    return found, f"{plural(len(found), 'matmul')} per step with one-hot rows of {classes} columns"
+    if not found:
+        return
+    matmuls, classes = plural(len(found), "matmul"), found[0][2].dims[0]
+    why = f"{matmuls} per step with one-hot rows of {classes} columns"
+    ops = [op for group in found for op in group[0]]
+    if isinstance(step, CpuStep):
+        yield step.proposal(ORDER, why, [*ops, *step.backward(ops).tolist()], ON_CPU)
+        return
+    changes = at_speeds(lambda speed: joined(_index(step, group, speed) for group in found))
+    yield Proposal(ORDER, why, *changes, events=shown(ops))
 
 
 def _group(step: Step, event: int) -> Group | None:

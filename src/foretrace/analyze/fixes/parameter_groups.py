@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from foretrace.analyze.fixes import fused_optimizer as fused
 from foretrace.analyze.fixes._changes import of_each
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.model.autograd import STEP
 
 GROUPS = 16
@@ -33,17 +31,16 @@ SPREAD = (1.0, 0.6, 1.8)  # of the host time that is left
 @fix("Few parameter groups", "gpu")
 def _find(step: Step) -> Proposals:
     for event in fused.steps_of(step).tolist():
-        chosen = np.array([event], np.int64)
-        names = [step.name(op) for op in fused.ops_of(step, chosen).tolist()]
+        names = [step.name(op) for op in fused.ops_of(step, [event]).tolist()]
         calls = Counter(name for name in names if name.startswith(LISTS))
         groups, count = min(calls.values(), default=0), fused.parameters(step)
         if groups >= GROUPS and groups <= count < FEW * groups:
-            yield _proposal(step, chosen, groups, count)
+            yield _proposal(step, event, groups, count)
 
 
-def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
-    kind = step.name(int(event[0])).removeprefix(STEP).split(".", 1)[0]
-    removed, rows = step.stretches(event.tolist()), step.below(event)
+def _proposal(step: Step, event: int, groups: int, count: int) -> Proposal:
+    kind = step.name(event).removeprefix(STEP).split(".", 1)[0]
+    removed, rows = step.stretches([event]), step.below([event])
     cost = fused.STEP_NS + KEPT * fused.GROUP_NS + fused.PARAMETER_NS.get(kind, 8_000) * count
     left = cost / max(step.host_ns(removed), 1.0)
     times, kept = step.trace.gpu.length[rows], rows[: max(len(rows) * KEPT // groups, 1)]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.fixes._changes import Stretches
-from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._host import pauses, tops
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import percent_text, plural
@@ -31,15 +30,22 @@ LISTS = ("aten::to", "aten::lift_fresh")  # of torch.tensor(), after the numbers
 WALKS = 2.0  # times that: what it takes at most to find their type and number
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
+@fix("Move Python out of the step", "gpu", any_step=True)
+def _find(step: Step) -> Proposals:
     found = _usual(step)
-    lists = tuple(each for each in found if _makes_tensor(step, each, found))
-    share = _share(step, lists)
+    if step.on_cpu:
+        lists = tuple(each for each in found if _makes_tensor(step, each, found))
+        share, found = _share(step, lists), tuple(each for each in found if each not in lists)
+        if share >= LEAST:
+            why = f"torch.tensor() of Python's numbers takes {percent_text(share)} of the step"
+            order = "make the tensor once, or of a NumPy array (torch.from_numpy)"
+            yield _proposal(order, why, lists)
+    share = _share(step, found)
     if share >= LEAST:
-        why = f"torch.tensor() of Python's numbers takes {percent_text(share)} of the step"
-        order = "make the tensor once, or of a NumPy array (torch.from_numpy)"
-        yield _proposal(order, why, lists)
-    yield from _moved(step, tuple(each for each in found if each not in lists))
+        where = _function(step, max(found, key=lambda each: each[1] - each[0]))
+        times = plural(len(found), "stretch", "stretches")
+        why = f"no op runs in {percent_text(share)} of the step ({times}{where})"
+        yield _proposal("move this Python out of the step, or vectorize it", why, found)
 
 
 def _makes_tensor(step: Step, stretch: tuple[int, int], found: Stretches) -> bool:
@@ -55,20 +61,6 @@ def _makes_tensor(step: Step, stretch: tuple[int, int], found: Stretches) -> boo
         stretch[1] - stretch[0] <= WALKS * (each[1] - each[0]) and _makes_tensor(step, each, ())
         for each in copied
     )
-
-
-@fix("Move Python out of the step", "gpu", on_cpu=_on_cpu)
-def _find(step: Step) -> Proposals:
-    yield from _moved(step, _usual(step))
-
-
-def _moved(step: Step, found: Stretches) -> Proposals:
-    share = _share(step, found)
-    if share >= LEAST:
-        where = _function(step, max(found, key=lambda each: each[1] - each[0]))
-        times = plural(len(found), "stretch", "stretches")
-        why = f"no op runs in {percent_text(share)} of the step ({times}{where})"
-        yield _proposal("move this Python out of the step, or vectorize it", why, found)
 
 
 def _proposal(order: str, why: str, found: Stretches) -> Proposal:

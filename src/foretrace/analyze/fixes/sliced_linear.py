@@ -22,8 +22,7 @@ from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
-Kept = tuple[int, int, int]  # the layer, the positions that are read, and all of them
-Shape = tuple[int, ...]
+Kept = tuple[int, int]  # the positions that are read, and all of them
 Slice = tuple[int, int]  # the dimension, and how much of it is kept
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 MOST = 0.25  # of the positions
@@ -31,51 +30,25 @@ LEAST = 1_000_000  # elements of the result: less is soon computed
 ORDER = "slice before the linear layer, as in head(x[:, -1:])"
 
 
-def _on_cpu(step: CpuStep) -> Proposals:
-    for event, kept, size in _sliced(step):
-        gone = 1 - kept / size
-        events = [event, *step.backward([event]).tolist()]
-        why = _why(step, event, kept, size)
-        yield step.proposal(ORDER, why, events, (gone, gone, gone / 2))
-
-
-@fix("A linear layer at the positions that are read", "gpu shapes", on_cpu=_on_cpu)
+@fix("A linear layer at the positions that are read", "gpu shapes", any_step=True)
 def _find(step: Step) -> Proposals:
-    for event, kept, size in _sliced(step):
-        rows = step.below([event, *step.backward([event]).tolist()])
-        usual, worst = (step.shorter(rows, left) for left in (kept / size, (1 + kept / size) / 2))
-        why = _why(step, event, kept, size)
+    sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
+    for event, dims in sizes.items():
+        found = _kept(step, event, dims) if dims and math.prod(dims) >= LEAST else None
+        if found is None:
+            continue
+        kept, size = found
+        positions, left = plural(size, "position"), kept / size
+        why = f"linear to {dims[-1]} features at {positions}, of which the step reads {kept}"
+        events = [event, *step.backward([event]).tolist()]
+        if isinstance(step, CpuStep):
+            yield step.proposal(ORDER, why, events, (1 - left, 1 - left, (1 - left) / 2))
+            continue
+        usual, worst = (step.shorter(step.below(events), share) for share in (left, (1 + left) / 2))
         yield Proposal(ORDER, why, usual, worst=worst, events=(event,))
 
 
-def _why(step: Step, event: int, kept: int, size: int) -> str:
-    wide = _result(step.call(event))[-1]
-    return (
-        f"linear to {wide} features at {plural(size, 'position')}, of which the step reads {kept}"
-    )
-
-
-def _sliced(step: Step) -> list[Kept]:
-    """Large layers of whose result a few positions are read."""
-    sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
-    slices = step.outer[step.named(SLICES)[step.outer]].tolist()
-    in_part = {given.dims for op in slices if (given := step.tensor(op))}  # few steps have any
-    large = [event for event, dims in sizes.items() if math.prod(dims) >= LEAST and dims in in_part]
-    readers = _readers(step) if large else {}
-    return [found for event in large if (found := _kept(step, event, sizes[event], readers))]
-
-
-def _readers(step: Step) -> dict[Shape, list[int]]:
-    """The outermost ops of the forward pass that read a tensor of each shape, in order of time."""
-    readers: dict[Shape, list[int]] = {}
-    backward = step.trace.host.nearest(step.outer, step.nodes.is_node[: step.trace.host.count])
-    for op in step.outer[backward < 0].tolist():
-        for dims in {each.dims for each in step.tensors(op)}:
-            readers.setdefault(dims, []).append(op)
-    return readers
-
-
-def _result(call: OpCall) -> Shape:
+def _result(call: OpCall) -> tuple[int, ...]:
     """The shape that a linear layer gives; empty where it is not known or has no positions."""
     given, weight = call.tensor(0), call.tensor(1)
     if given is None or weight is None or len(given.dims) < 3 or len(weight.dims) != 2:
@@ -83,12 +56,13 @@ def _result(call: OpCall) -> Shape:
     return (*given.dims[:-1], weight.dims[0])
 
 
-def _kept(step: Step, event: int, made: Shape, readers: dict[Shape, list[int]]) -> Kept | None:
+def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
+    """How many positions of a layer's result are read, where these are few."""
     host = step.trace.host
-    later = [op for op in readers.get(made, ()) if host.start[op] >= host.end[event]]
-    if any(step.name(op) not in SLICES for op in later):
-        return None
-    reads = [step.call(op) for op in later]
+    later = step.outer[host.start[step.outer] >= host.end[event]]
+    forward = later[host.nearest(later, step.nodes.is_node[: host.count]) < 0]
+    calls = map(step.call, forward.tolist())
+    reads = [call for call in calls if any(each.dims == made for each in call.every_tensor())]
     slices = [_slice(call, made) for call in reads]
     parts = [each for each in slices if each and each[1] < made[each[0]]]  # [:] is the whole
     dims = {dim for dim, _ in parts}
@@ -96,13 +70,13 @@ def _kept(step: Step, event: int, made: Shape, readers: dict[Shape, list[int]]) 
         return None
     size = made[dims.pop()]
     kept = sum(count for _, count in parts)  # several slices may keep different positions
-    return (event, kept, size) if 0 < kept <= MOST * size else None
+    return (kept, size) if 0 < kept <= MOST * size else None
 
 
-def _slice(call: OpCall, made: Shape) -> Slice | None:
-    """What a slice keeps of the result; None for part of the features, or where that is open."""
+def _slice(call: OpCall, made: tuple[int, ...]) -> Slice | None:
+    """What an op that reads the result keeps of it; None for all of it, or where that is open."""
     dim = call.integer(1)
-    if dim is None or dim % len(made) == len(made) - 1:
+    if call.name not in SLICES or dim is None or dim % len(made) == len(made) - 1:
         return None
     dim, size = dim % len(made), made[dim % len(made)]
     if call.name == "aten::select":
