@@ -145,17 +145,13 @@ def _counted_changes(ordered: Sequence[HistoryEntry]) -> Iterator[HistoryChange]
         now = runs[-1]
         old = latest.get(_key(now))
         if old is None and before is not None:
-            yield from _other_circumstances(before, now)
+            for name in CIRCUMSTANCES:
+                circumstances = getattr(before, name), getattr(now, name)
+                if circumstances[0] != circumstances[1]:
+                    yield HistoryChange(name, now.commit, now.date, *circumstances)
         if (old := old or before) is not None:
             yield from _other_counts(old, now)
         latest[_key(now)] = before = now
-
-
-def _other_circumstances(a: HistoryEntry, b: HistoryEntry) -> Iterator[HistoryChange]:
-    for name in CIRCUMSTANCES:
-        old, new = getattr(a, name), getattr(b, name)
-        if old != new:
-            yield HistoryChange(name, b.commit, b.date, old, new)
 
 
 def _other_counts(a: HistoryEntry, b: HistoryEntry) -> Iterator[HistoryChange]:

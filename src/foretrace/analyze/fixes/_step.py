@@ -281,13 +281,13 @@ class Step:
         """The sum of an amount over these rows."""
         return float(sum((amount(case) or 0) for row in rows if (case := self.case(int(row)))))
 
-    def aten_above(self, events: Ints) -> Ints:
-        """The outermost op of PyTorch around each event, within its backward node if it has one."""
-        return self.topmost(events, self.trace.host.named(_is_aten))
+    def owner(self, rows: Ints) -> Ints:
+        """The outermost op of PyTorch that launched each row, within its backward node, or -1."""
+        return self.topmost(self.trace.gpu.launch[rows], self.trace.host.named(_is_aten))
 
     def owners(self, rows: Ints) -> Ints:
-        """The outermost ops of PyTorch that launched these rows, in order of time, each once."""
-        found = distinct(self.aten_above(self.trace.gpu.launch[rows]))
+        """These ops in order of time, each once."""
+        found = distinct(self.owner(rows))
         return self.in_order(found[found >= 0])
 
     def memory_ns(self, speed: Speed, count: float) -> float:

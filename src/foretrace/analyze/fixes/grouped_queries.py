@@ -39,12 +39,11 @@ def _find(step: Step) -> Proposals:
 def _repeats(step: Step) -> set[int]:
     """The outermost ops that repeat keys or values, for an attention that takes grouped queries."""
     copies = step.rows_where(lambda case: expanded(case.call) is not None)
-    owner = step.aten_above(step.trace.gpu.launch[copies]).tolist()
-    made: dict[int, Tensor] = {}
-    for row, event in zip(copies.tolist(), owner, strict=True):
-        tensor = expanded(case.call) if (case := step.case(row)) else None
-        if tensor and event >= 0:
-            made[event] = tensor
+    made = {
+        event: tensor
+        for row, event in zip(copies.tolist(), step.owner(copies).tolist(), strict=True)
+        if event >= 0 and (case := step.case(row)) and (tensor := expanded(case.call))
+    }
     found = set()
     calls = step.trace.host.nearest(step.ops(*FITTING), step.named([ATTENTION]))
     for call in {int(at) for at in calls if at >= 0}:

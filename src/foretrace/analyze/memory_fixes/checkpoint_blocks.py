@@ -48,12 +48,9 @@ def _find(plan: PeakPlan) -> Found:
         held = max(held, int(view.lives.size[inner].sum()))
     inner = np.concatenate([call[:-1] for call in found.calls])
     rows, size = plan.at_peak(inner)
-    where = line_of(view, found.frame)
-    yield plan.proposal(
-        f"checkpoint the {plural(found.blocks, 'block')} called at {where}",
-        f"{size} of activations live from their forward "
-        f"to their backward pass; one block needs {bytes_text(held)}",
-        "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-        rows,
-        "one more forward pass of the blocks: 17 to 81% more time in four measured pairs",
-    )
+    order = f"checkpoint the {plural(found.blocks, 'block')} called at {line_of(view, found.frame)}"
+    why = f"{size} of activations live from their forward to their backward pass; "
+    why += f"one block needs {bytes_text(held)}"
+    write = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
+    cost = "one more forward pass of the blocks: 17 to 81% more time in four measured pairs"
+    yield plan.proposal(order, why, write, rows, cost)

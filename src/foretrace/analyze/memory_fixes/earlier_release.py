@@ -36,12 +36,9 @@ def _find(plan: PeakPlan) -> Found:
     if not len(held):
         return
     plan.new.end[late] = np.where(view.lives.before[late], 0, own[late])
-    yield plan.proposal(
-        f"drop what {_line(view, held)} made before the next step",
-        f"{size} of earlier steps are live at the peak",
-        "del logits, or keep loss.item() instead of the tensor",
-        held,
-    )
+    order = f"drop what {_line(view, held)} made before the next step"
+    why = f"{size} of earlier steps are live at the peak"
+    yield plan.proposal(order, why, "del logits, or keep loss.item() instead of the tensor", held)
 
 
 def _line(view: MemoryView, held: Numbers) -> str:

@@ -35,9 +35,6 @@ def _find(plan: PeakPlan) -> Found:
     for call, then in zip(found.calls, found.calls[1:], strict=False) if found else ():
         # the block's output is the next one's input, and is added to its last value
         new.end[call[-1]] = max(int(new.end[call[-1]]), int(starts[then[-1]]) + 1)
-    yield plan.proposal(
-        "run the forward pass under torch.inference_mode()",
-        f"{size} are kept for a backward pass that never comes",
-        "with torch.inference_mode(): out = model(x)",
-        held,
-    )
+    order = "run the forward pass under torch.inference_mode()"
+    why = f"{size} are kept for a backward pass that never comes"
+    yield plan.proposal(order, why, "with torch.inference_mode(): out = model(x)", held)

@@ -28,13 +28,9 @@ def _find(plan: PeakPlan) -> Found:
     # the class of the optimizer, as torch's annotation has it
     marks = [mark.name for mark in view.snapshot.marks if mark.name.startswith(OPTIMIZER_STEP)]
     name = marks[-1].removeprefix(OPTIMIZER_STEP).split(".")[0] if marks else "AdamW"
-    order = (
-        f"{name}(..., fused=True)" if name in FUSED else "update the parameters one after another"
-    )
+    order, write = "update the parameters one after another", "foreach=False"
+    if name in FUSED:
+        order, write = f"{name}(..., fused=True)", f"torch.optim.{name}(params, fused=True)"
     plan.new.size[rows] = 0
-    yield plan.proposal(
-        order,
-        f"the optimizer step holds {size} of temporary tensors at the peak",
-        f"torch.optim.{name}(params, fused=True)" if name in FUSED else "foreach=False",
-        held,
-    )
+    why = f"the optimizer step holds {size} of temporary tensors at the peak"
+    yield plan.proposal(order, why, write, held)

@@ -29,13 +29,9 @@ def _find(plan: PeakPlan) -> Found:
     passing = (view.category == TEMPORARY) & (view.ran == BACKWARD) & ~view.lives.before
     rows = np.flatnonzero(passing & np.isin(view.lives.size, view.lives.size[stays]))
     ends = np.array([end for _, end in steps])
-    plan.new.end[rows] = ends[
-        np.searchsorted(ends, plan.new.start[rows], side="right").clip(max=len(ends) - 1)
-    ]
-    size = int(view.lives.size[stays].sum())
-    yield plan.proposal(
-        "optimizer.zero_grad() without set_to_none=False",
-        f"{bytes_text(size)} of gradients live through the forward pass",
-        "optimizer.zero_grad()",
-        np.intersect1d(stays, view.holders),
-    )
+    own = np.searchsorted(ends, plan.new.start[rows], side="right").clip(max=len(ends) - 1)
+    plan.new.end[rows] = ends[own]
+    order = "optimizer.zero_grad() without set_to_none=False"
+    size = bytes_text(int(view.lives.size[stays].sum()))
+    why = f"{size} of gradients live through the forward pass"
+    yield plan.proposal(order, why, "optimizer.zero_grad()", plan.at_peak(stays)[0])

@@ -25,7 +25,6 @@ def _find(plan: PeakPlan) -> Found:
     held, size = plan.at_peak(rows)
     if len(held) < 2:
         return
-    line = int(held[0])
     for stack in np.unique(view.lives.stack[rows]):
         same = rows[view.lives.stack[rows] == stack]
         starts = view.lives.start[same]
@@ -33,9 +32,7 @@ def _find(plan: PeakPlan) -> Found:
         last = np.searchsorted(starts, view.lives.end[same]) - 1
         copied = last > np.arange(len(same))
         plan.new.end[same[copied]] = starts[last[copied]]
-    yield plan.proposal(
-        f"allocate the cache of {view.line(line)} once, in its full size",
-        f"the cache is copied to grow; {size} at the peak are caches and a copy",
-        "cache = torch.empty(..., longest, ...); cache[:, :, at] = new",
-        held,
-    )
+    order = f"allocate the cache of {view.line(int(held[0]))} once, in its full size"
+    why = f"the cache is copied to grow; {size} at the peak are caches and a copy"
+    write = "cache = torch.empty(..., longest, ...); cache[:, :, at] = new"
+    yield plan.proposal(order, why, write, held)
