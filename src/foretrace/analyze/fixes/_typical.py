@@ -65,7 +65,15 @@ def _chosen(trace: Trace) -> tuple[Span, float, bool, int]:
     """The step or call, its recorded time, whether one ran before it, and how many there are."""
     per, spans = measured_spans(trace)
     steady = per == "per step" and len(spans) > 1
-    span, recorded = _steady(trace, spans) if steady else _single(trace, spans)
+    if steady:  # the step of median time, from the end of the one before
+        times = np.diff(np.maximum.accumulate([trace.spans.window(each)[1] for each in spans]))
+        middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
+        span, recorded = spans[middle + 1], float(times[middle])
+    else:  # the call of median time, or the whole recording
+        calls = sorted(spans, key=lambda span: span.cpu_ns) or [_whole(trace)]
+        span = calls[len(calls) // 2]
+        begin, end = trace.spans.window(span)
+        recorded = float(end - begin)
     # a range may outlast all that was recorded
     last = trace.spans.window(span)[1] - trace.gpu.lag
     return replace(span, end_ns=min(span.end_ns, last)), recorded, steady, len(spans)
@@ -75,22 +83,6 @@ def is_right(found: Predicted) -> bool:
     """Whether the replay gives the recorded time, and the profiler made it no shorter."""
     off, recorded = abs(found.replayed_ns - found.recorded_ns), found.recorded_ns
     return 0 < found.now_ns <= (1 + SHORTER) * recorded and off <= MOST_WRONG * recorded
-
-
-def _steady(trace: Trace, spans: list[Span]) -> tuple[Span, float]:
-    """Of steps that follow each other the one of median time: from the end of the one before."""
-    ends = np.maximum.accumulate([trace.spans.window(each)[1] for each in spans])
-    times = np.diff(ends)
-    middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
-    return spans[middle + 1], float(times[middle])
-
-
-def _single(trace: Trace, spans: list[Span]) -> tuple[Span, float]:
-    """The call of median time, or the whole recording; and its time."""
-    calls = sorted(spans, key=lambda span: span.cpu_ns) or [_whole(trace)]
-    span = calls[len(calls) // 2]
-    begin, end = trace.spans.window(span)
-    return span, float(end - begin)
 
 
 def _whole(trace: Trace) -> Span:

@@ -93,10 +93,6 @@ class Loop(Struct, frozen=True):
         freed = FREED * (step.span.end_ns - last) if self.is_last else 0
         return int(host.start[first]), last + int(freed)
 
-    def rest(self, step: Step) -> tuple[int, int]:
-        """The iterations after the first, and the op that joins the results."""
-        return int(step.trace.host.end[self.ops[0, -1]]), self.stretch(step)[1]
-
 
 def loops(step: Step) -> list[Loop]:
     """The loops of the length that has most of the host's time."""
@@ -319,7 +315,8 @@ def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
         first, rest, count = loop.ops[0], loop.ops[1:].reshape(-1), len(loop.ops)
         back = step.backward(rest)
         away = [*loop.before, *first[step.named(SLICES)[first]].tolist()]
-        removed = (loop.rest(step), *step.stretches([*away, *back.tolist()]))
+        behind = int(step.trace.host.end[first[-1]]), loop.stretch(step)[1]
+        removed = (behind, *step.stretches([*away, *back.tolist()]))
         gone = step.distinct_rows([step.below(rest), step.below(back)])
         # the attention that does not run in a fused kernel
         above = step.callers(step.ops(WRITTEN_OUT))

@@ -56,7 +56,9 @@ def _made(step: Step) -> bool:
 def _find(step: Step) -> Proposals:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
-    alone, steps, batch = step.repeats < REPEATED, step.trace.spans.steps, _batch(step)
+    alone, steps, served = step.repeats < REPEATED, step.trace.spans.steps, step.trace.served
+    pairs = zip(served.spans, served.batches, strict=True)
+    batch = next((batch for span, batch in pairs if span.event == step.span.event), None)
     # a loop has steps; any other call that ran once is no work for a graph
     once = alone and not batch and all(each.event != step.span.event for each in steps)
     if launches < FEW or once or _made(step):
@@ -73,13 +75,6 @@ def _find(step: Step) -> Proposals:
     first = "" if batch else ", ".join(_obstacles(step))
     events = shown(calls[host.is_launch[calls]])
     yield Proposal(order, why, *_changes(step, batch), first, events=events)
-
-
-def _batch(step: Step) -> ServedBatch | None:
-    """What a serving engine ran, where the step is one of its batches."""
-    served = step.trace.served
-    pairs = zip(served.spans, served.batches, strict=True)
-    return next((batch for span, batch in pairs if span.event == step.span.event), None)
 
 
 def _outside(step: Step, batch: ServedBatch | None) -> Stretches:

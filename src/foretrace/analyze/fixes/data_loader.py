@@ -50,11 +50,10 @@ def _on_cpu(step: CpuStep) -> Proposals:
     if single and workers > 1:
         why = "the step makes its batch itself (num_workers=0)"
         yield step.proposal(f"DataLoader(num_workers={workers})", why, single, ON_CPU)
-    elif found and not single and started(step):
-        yield step.proposal(KEEP, STARTED, found, MORE_ON_CPU)
     elif found and not single:
         why = "the step waits for the DataLoader's workers"
-        yield step.proposal("more DataLoader workers", why, found, MORE_ON_CPU)
+        said = (KEEP, STARTED) if started(step) else ("more DataLoader workers", why)
+        yield step.proposal(*said, found, MORE_ON_CPU)
 
 
 @fix("Let workers load the data", on_cpu=_on_cpu)

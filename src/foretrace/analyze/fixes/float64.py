@@ -52,8 +52,8 @@ def _find(step: Step) -> Proposals:
     why = f"{plural(len(rows), 'kernel')} per step on float64 tensors"
     order = "make the tensors float32 (x.float(), dtype=torch.float32)"
     risk = "float32 has 24 bits of precision: compare the result"
-    changes = step.repriced(rows, price)
-    yield Proposal(order, why, *changes, risk=risk, events=step.events(rows))
+    events = step.events(rows)
+    yield Proposal(order, why, *step.repriced(rows, price), risk=risk, events=events)
 
 
 def is_double(case: Case) -> bool:

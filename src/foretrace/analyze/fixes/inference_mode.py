@@ -55,7 +55,7 @@ def _without_nodes(step: Step) -> Proposals:
 
 def _without_dropout(step: Step) -> Proposals:
     every = step.ops(*DROPOUT)
-    ops = every[[len(step.below(every[at : at + 1])) > 0 for at in range(len(every))]]
+    ops = every[[len(step.below([event])) > 0 for event in every.tolist()]]
     if len(ops):
         why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
         order = "call model.eval(): dropout is on"

@@ -67,14 +67,14 @@ def _group(step: Step, event: int) -> Group | None:
 
 def _index(step: Step, group: Group, speed: Speed) -> GraphChange:
     ops, left, right = group
-    events = np.array(ops, np.int64)
-    rows, width = step.below(events), right.dims[1]
+    rows, width = step.below(ops), right.dims[1]
     size = (right.bytes or 0) / max(right.elements, 1) * width
     moved = 2 * size * left.elements / left.dims[-1]
-    launching = [at for at in range(len(ops)) if len(step.below(events[at : at + 1]))]
+    launching = [at for at, op in enumerate(ops) if len(step.below([op]))]
     kept = min(launching, key=lambda at: int(step.trace.host.length[ops[at]]), default=0)
-    forward = step.one_for_many(events, rows, step.memory_ns(speed, moved), (kept,))
-    behind = step.below(step.backward(events[-1:]))
+    events, ns = np.array(ops, np.int64), step.memory_ns(speed, moved)
+    forward = step.one_for_many(events, rows, ns, (kept,))
+    behind = step.below(step.backward(ops[-1:]))
     if not len(behind):
         return forward
     ns = step.memory_ns(speed, (right.bytes or 0) + 2 * moved)

@@ -19,8 +19,6 @@ that it is the same tensor. GELU without the approximation has no epilogue.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from foretrace.analyze.rules._common import BACKWARD, listing, shapes_text
@@ -46,19 +44,17 @@ def _check(seen: Seen) -> Found:
         return
     numbers, counts = counted(seen.order.case[rows])
     ns, count = seen.step(int(seen.order.length[rows].sum())), seen.each(len(rows))
-    words = listing(sorted({_activation(seen.cases[number]) for number in numbers}))
+    kinds = [seen.cases[number] for number in numbers]
+    words = listing(sorted(set(map(_activation, kinds))))
     title = f"{words} after {plural(count, 'matmul')} {seen.per} could be in the epilogue"
     detail = (
         f"The activation reads and writes the matmul's result again: {time_text(ns)} "
         f"{seen.per}. The trace shows sizes and order, not that it is the same tensor."
     )
-
-    def entry(case: Case, times: int) -> dict[str, Any]:
-        shapes = shapes_text(case.call)
-        return {"activation": _activation(case), "shapes": shapes, "count": seen.each(times)}
-
-    kinds = zip((seen.cases[number] for number in numbers), counts.tolist(), strict=True)
-    kernels = [entry(*kind) for kind in kinds][:LISTED]
+    kernels = [
+        {"activation": _activation(case), "shapes": shapes_text(case.call), "count": seen.each(of)}
+        for case, of in zip(kinds, counts.tolist(), strict=True)
+    ][:LISTED]
     evidence = {"activations": count, "ns": ns, "kernels": kernels}
     fix = "apply the activation in the matmul (torch._addmm_activation)"
     events = seen.order.events_of(np.union1d(rows, rows - 1))

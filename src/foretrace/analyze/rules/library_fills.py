@@ -44,8 +44,8 @@ def _check(seen: Seen) -> Found:
     names = listing([bare(op) for op, _ in ops.most_common(3)])
     title = f"{plural(count, 'memset')} {seen.per} beside a kernel of the same op"
     small = size is not None and size < seen.step(len(rows) * LARGE)
-    whose = "its" if len(ops) == 1 else "their"
-    purpose = "the library's own bookkeeping" if small else f"buffers that {whose} kernels add into"
+    buffers = f"buffers that {'its' if len(ops) == 1 else 'their'} kernels add into"
+    purpose = "the library's own bookkeeping" if small else buffers
     detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {seen.per}: {purpose}."
     makers = {op: seen.each(number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
