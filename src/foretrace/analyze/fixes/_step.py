@@ -372,14 +372,15 @@ def fix(
     made: Callable[[Step], bool] | None = None,
     general: bool = False,
     on_cpu: Callable[[Any], Iterable[Proposal]] | None = None,
-    any_step: bool = False,
-) -> Callable[[Callable[[Step], Iterable[Proposal]]], Fix]:
-    """Declare a function as the fix of its file, which has the file's name. With `any_step` it also
-    looks at steps of a CPU.
+    steps: str = "gpu",
+) -> Callable[[Callable[[Any], Iterable[Proposal]]], Fix]:
+    """Declare a function as the fix of its file, which has the file's name. It looks at `steps` of
+    a `gpu`, of a `cpu`, or `any`.
     """
 
-    def declared(find: Callable[[Step], Iterable[Proposal]]) -> Fix:
-        name, for_cpu = find.__module__.rpartition(".")[2], find if any_step else on_cpu
-        return Fix(name, title, find, tuple(needs.split()), made, general, for_cpu)
+    def declared(find: Callable[[Any], Iterable[Proposal]]) -> Fix:
+        name, for_cpu = find.__module__.rpartition(".")[2], on_cpu if steps == "gpu" else find
+        for_gpu = find if steps != "cpu" else lambda step: ()
+        return Fix(name, title, for_gpu, tuple(needs.split()), made, general, for_cpu)
 
     return declared

@@ -27,7 +27,7 @@ ORDER = "remove torch.autograd.detect_anomaly()"
 ON_CPU = (1.0, 1.0, 0.8)  # of the time goes
 
 
-@fix("Switch off anomaly detection", "gpu", any_step=True)
+@fix("Switch off anomaly detection", "gpu", steps="any")
 def _find(step: Step) -> Proposals:
     # the ops that check right below the engine, not in a node
     host, checks = step.trace.host, step.ops(*CHECKS)

@@ -26,7 +26,7 @@ NEXT = 4  # ops behind the copy among which its reader must be: keys and values 
 ON_CPU = (0.8, 1.0, 0.3)  # of the copy's time goes
 
 
-@fix("Leave out copies of strided tensors", "gpu shapes", any_step=True)
+@fix("Leave out copies of strided tensors", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
     if isinstance(step, CpuStep):
         working = step.computing[step.named({"aten::copy_"})[step.computing]]

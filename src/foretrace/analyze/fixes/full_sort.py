@@ -28,7 +28,7 @@ LEAST_NS = 12_000  # the small kernels of topk
 ON_CPU = (0.8, 0.95, 0.5)  # of the time goes
 
 
-@fix("topk instead of a full sort", "gpu shapes", any_step=True)
+@fix("topk instead of a full sort", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
     sorts = {event: kept for event in step.ops(*SORTS).tolist() if (kept := kept_of(step, event))}
     if not sorts:

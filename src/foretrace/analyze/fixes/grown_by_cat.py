@@ -11,21 +11,21 @@ What changes: all calls but the last go, which copies everything once.
 from __future__ import annotations
 
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposals, fix
 
 MANY = 8
 
 
-@fix("Join parts once")
-def _find(step: Step) -> Proposals:
+@fix("Join parts once", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
     made, chain, best = -1, list[int](), list[int]()
-    for event in step.ops("aten::cat").tolist() if isinstance(step, CpuStep) else ():
+    for event in step.ops("aten::cat").tolist():
         sizes = [each.elements for each in step.tensors(event)]
         grows = len(sizes) > 1 and sizes[0] == made
         chain, made = chain if grows else [], sum(sizes)
         chain.append(event)
         best = max(best, chain, key=len)
-    if isinstance(step, CpuStep) and len(best) >= MANY:
+    if len(best) >= MANY:
         why = f"{len(best)} torch.cat per step, and each copies what the one before it made"
         order = "append the parts to a list, and torch.cat(parts) once"
         gone = 1 - step.took_ns(best[-1:]) / step.took_ns(best)

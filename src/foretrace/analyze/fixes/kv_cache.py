@@ -15,16 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.fixes._cpu import CpuStep, dense
-from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposals, fix
 from foretrace.model.costs import OpCall
 
 ATTENTION, SCORES = "aten::scaled_dot_product_attention", "aten::softmax"
 SHORTEST, LENGTHS, EXPECTED, WORST = 16, 3, 0.9, 0.5
 
 
-@fix("Keep keys and values while a sequence grows")
-def _find(step: Step) -> Proposals:
-    if not isinstance(step, CpuStep) or step.nodes.is_node.any():
+@fix("Keep keys and values while a sequence grows", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
+    if step.nodes.is_node.any():
         return
     lengths = _lengths(step)
     if len(lengths) < LENGTHS or set(np.diff(lengths).tolist()) != {1}:

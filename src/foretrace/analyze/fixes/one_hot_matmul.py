@@ -28,7 +28,7 @@ ORDER = "index the table: F.embedding(index, table)"
 ON_CPU = (0.7, 0.95, 0.4)  # of the time goes
 
 
-@fix("An index, not a product with one-hot rows", "gpu shapes", any_step=True)
+@fix("An index, not a product with one-hot rows", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
     events = step.ops("aten::one_hot").tolist()
     found = [group for event in events if (group := _group(step, event))]

@@ -28,10 +28,9 @@ READS = ("aten::item", "aten::is_nonzero")
 ON_CPU = (0.9, 1.0, 0.6)  # of the time goes
 
 
-@fix("Print every N steps")
-def _find(step: Step) -> Proposals:
-    found = printed(step) if isinstance(step, CpuStep) else []
-    if found and isinstance(step, CpuStep):
+@fix("Print every N steps", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
+    if found := printed(step):
         names = [step.name(op) for op in found]
         tensors, reads = names.count(SELECTS), sum(name in READS for name in names)
         count, values = plural(tensors, "tensor"), plural(reads, "value")

@@ -30,7 +30,7 @@ LISTS = ("aten::to", "aten::lift_fresh")  # of torch.tensor(), after the numbers
 WALKS = 2.0  # times that: what it takes at most to find their type and number
 
 
-@fix("Move Python out of the step", "gpu", any_step=True)
+@fix("Move Python out of the step", "gpu", steps="any")
 def _find(step: Step) -> Proposals:
     found = _usual(step)
     if step.on_cpu:

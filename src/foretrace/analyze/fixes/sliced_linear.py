@@ -30,7 +30,7 @@ LEAST = 1_000_000  # elements of the result: less is soon computed
 ORDER = "slice before the linear layer, as in head(x[:, -1:])"
 
 
-@fix("A linear layer at the positions that are read", "gpu shapes", any_step=True)
+@fix("A linear layer at the positions that are read", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
     sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
     for event, dims in sizes.items():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposals, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
 
@@ -27,10 +27,8 @@ REACH = 6  # ops before the product, where tensors are expanded, and after it
 ORDER = "a matmul instead of mul and sum: a @ b.T or torch.einsum"
 
 
-@fix("A matmul instead of mul and sum", "shapes")
-def _find(step: Step) -> Proposals:
-    if not isinstance(step, CpuStep):
-        return
+@fix("A matmul instead of mul and sum", "shapes", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
     found = {
         event: pair for event in step.ops("aten::mul").tolist() if (pair := _pair(step, event))
     }

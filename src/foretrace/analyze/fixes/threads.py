@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from foretrace.analyze.fixes._cpu import MATMULS, CpuStep, dense, elements
-from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposals, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, cost
 from foretrace.model.trace import Trace
@@ -43,10 +43,8 @@ class _Record(Struct):
     settings: _Settings = msgspec.field(default_factory=_Settings)
 
 
-@fix("Use more threads")
-def _find(step: Step) -> Proposals:
-    if not isinstance(step, CpuStep):
-        return
+@fix("Use more threads", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
     large = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
     parallel = [event for event in large if step.took_ns([event]) >= SHORT_NS]
     threads, cores = recorded(step.trace)

@@ -28,9 +28,9 @@ FEWEST = 2  # kinds of layers that tell a model
 SHARES = (0.9, 1.0, 0.1)
 
 
-@fix("Use the outputs of the training pass again")
-def _find(step: Step) -> Proposals:
-    if not isinstance(step, CpuStep) or not step.trains:
+@fix("Use the outputs of the training pass again", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
+    if not step.trains:
         return
     ops, nodes = tops(step), step.nodes
     made = nodes.made_by(np.flatnonzero(nodes.is_node & step.inside))

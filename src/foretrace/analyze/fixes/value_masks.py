@@ -16,7 +16,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._host import LONG_NS, tops
-from foretrace.analyze.fixes._step import Proposals, Step, fix
+from foretrace.analyze.fixes._step import Proposals, fix
 from foretrace.base.units import plural, whole
 from foretrace.model.intervals import Ints
 
@@ -26,10 +26,8 @@ RISK = "each round may do no more than reduce its rows"
 SELECTS = ("aten::index", "aten::masked_select", "aten::nonzero", "aten::where")
 
 
-@fix("Group rows by their value at once")
-def _find(step: Step) -> Proposals:
-    if not isinstance(step, CpuStep):
-        return
+@fix("Group rows by their value at once", steps="cpu")
+def _find(step: CpuStep) -> Proposals:
     for masks, ops, size in _rounds(step):
         events = [*ops.tolist(), *step.backward(ops).tolist()]
         count, size_text = len(masks), plural(size, "element")
