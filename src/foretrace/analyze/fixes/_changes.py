@@ -15,6 +15,7 @@ from foretrace.model.replay import GraphChange
 Stretches = tuple[tuple[int, int], ...]
 Changes = tuple[GraphChange, GraphChange, GraphChange]  # as usual, at best, at worst
 T = TypeVar("T")
+NewTimes = dict[int, "Callable[[Speed], float]"]  # of rows whose kernels change
 
 
 class Proposal(Struct, frozen=True):
@@ -63,14 +64,6 @@ SPEEDS = (USUAL, BEST, WORST)
 STARTING_NS = 2_000  # what a kernel takes beside its arithmetic and its traffic
 
 
-class NewKernel(Struct, frozen=True):
-    """A row whose new time depends on the speed: no longer than `most`, what it replaces."""
-
-    row: int
-    most: float
-    price: Callable[[Speed], float]
-
-
 def of_each(make: Callable[[T], GraphChange], values: tuple[T, T, T]) -> Changes:
     """A change as it usually is, at best and at worst, by what differs."""
     usual, best, worst = values
@@ -82,16 +75,13 @@ def at_speeds(make: Callable[[Speed], GraphChange]) -> Changes:
     return of_each(make, SPEEDS)
 
 
-def replacing(parts: Sequence[tuple[GraphChange, Sequence[NewKernel]]]) -> Changes:
+def replacing(parts: Sequence[tuple[GraphChange, NewTimes]]) -> Changes:
     """What goes of parts of a step, and the times of the new kernels instead."""
     base = joined(change for change, _ in parts)
-    kernels = [kernel for _, each in parts for kernel in each]
-
-    def at(speed: Speed) -> GraphChange:
-        length = {each.row: min(each.price(speed), each.most) for each in kernels}
-        return replace(base, length=base.length | length)
-
-    return at_speeds(at)
+    times = [each for _, new in parts for each in new.items()]
+    return at_speeds(
+        lambda speed: replace(base, length=base.length | {row: time(speed) for row, time in times})
+    )
 
 
 def joined(changes: Iterable[GraphChange], left: float = 0.0) -> GraphChange:

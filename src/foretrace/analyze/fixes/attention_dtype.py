@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from foretrace.analyze.fixes._changes import WORST, Changes, NewKernel, Speed, joined, replacing
+from foretrace.analyze.fixes._changes import WORST, Changes, NewTimes, Speed, joined, replacing
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
@@ -64,18 +64,19 @@ def attention_change(step: Step, events: Ints, share: float = 1.0) -> Changes:
     return replacing([_one(step, event, share) for event in events.tolist()])
 
 
-def _one(step: Step, event: int, share: float) -> tuple[GraphChange, list[NewKernel]]:
+def _one(step: Step, event: int, share: float) -> tuple[GraphChange, NewTimes]:
     rows, behind = step.below([event]), step.below(step.backward([event]))
     flops = share * step.total(rows, lambda case: case.flops if case.role in WORKING else 0)
     if not len(rows) or not flops:
-        return GraphChange(), []
+        return GraphChange(), {}
     size = CONVERTED * step.total(rows[:1], lambda case: case.bytes)
 
-    def price(back: bool, speed: Speed) -> float:
+    def price(part: Ints, back: bool, speed: Speed) -> float:
         """A fused kernel; at worst, with conversions around it."""
         extra = step.memory_ns(speed, size) if speed is WORST else 0.0
-        return step.attention_ns(speed, (BACKWARD if back else 1.0) * flops, back) + extra
+        work = step.attention_ns(speed, (BACKWARD if back else 1.0) * flops, back)
+        return min(work + extra, step.ns(part))
 
     parts = [(part, back) for part, back in ((rows, False), (behind, True)) if len(part)]
-    kernels = [NewKernel(int(part[0]), step.ns(part), partial(price, back)) for part, back in parts]
-    return joined(step.one_kernel(part, 0.0) for part, _ in parts), kernels
+    times: NewTimes = {int(part[0]): partial(price, part, back) for part, back in parts}
+    return joined(step.one_kernel(part, 0.0) for part, _ in parts), times

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes._changes import USUAL, NewKernel, Speed, joined, replacing, shown
+from foretrace.analyze.fixes._changes import USUAL, NewTimes, Speed, joined, replacing, shown
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
@@ -167,7 +167,7 @@ def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -
     return Proposal(order, why, *changes, risk=RISK, events=events)
 
 
-def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKernel]]:
+def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, NewTimes]:
     """What is gone of one attention and its backward pass, and the kernels instead."""
     events, nodes = found.events, step.backward(found.events)
     rows, behind = step.below(events), step.below(nodes)
@@ -178,18 +178,17 @@ def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKe
         scores = 2 * (matmuls[0].bytes_written or 0)
         rest = max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)
 
-    def price(flops: float, count: float, back: bool, speed: Speed) -> float:
-        plain = PLAIN * speed.attention / USUAL.attention
-        work = step.attention_ns(speed, flops, back)
+    def price(part: Ints, back: bool, speed: Speed) -> float:
+        plain, amount = PLAIN * speed.attention / USUAL.attention, flops * (BACKWARD if back else 1)
+        work = step.attention_ns(speed, amount, back)
         if found.wide:
-            work = step.arithmetic_ns(plain, flops, "fp32", False)
-        return max(work, step.memory_ns(speed, count))
+            work = step.arithmetic_ns(plain, amount, "fp32", False)
+        return min(max(work, step.memory_ns(speed, 2 * rest if back else rest)), step.ns(part))
 
     kept = (0,) if step.trace.host.length[events[0]] > CALL_NS else (0, -1)
     changes = [step.one_for_many(events, rows, 0.0, kept)]
-    kernels = [NewKernel(int(rows[0]), step.ns(rows), partial(price, flops, rest, False))]
+    times: NewTimes = {int(rows[0]): partial(price, rows, False)}
     if len(behind):
         changes.append(step.one_for_many(nodes, behind, 0.0))
-        backward = partial(price, BACKWARD * flops, 2 * rest, True)
-        kernels.append(NewKernel(int(behind[0]), step.ns(behind), backward))
-    return joined(changes), kernels
+        times[int(behind[0])] = partial(price, behind, True)
+    return joined(changes), times
