@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -81,23 +81,18 @@ def cast_in(case: Case) -> tuple[Tensor, Tensor] | None:
     return (source, target) if source and target and source.type != target.type else None
 
 
-def _ranges(step: Step, span: Span, pattern: re.Pattern[str]) -> IntervalUnion:
+def _ranges(step: Step, span: Span, pattern: re.Pattern[str]) -> Stretches:
     """Annotated ranges of a step whose name matches."""
     host = step.trace.host
     named = host.is_region & host.named(pattern.fullmatch)
-    mine = named & (host.start >= span.start_ns) & (host.start < span.end_ns)
-    rows = np.flatnonzero(mine)
-    rows = rows[np.argsort(host.start[rows], kind="stable")]
-    return IntervalUnion(host.start[rows], host.end[rows])
-
-
-def _pairs(union: IntervalUnion) -> Stretches:
+    rows = np.flatnonzero(named & (host.start >= span.start_ns) & (host.start < span.end_ns))
+    union = IntervalUnion(host.start[rows], host.end[rows])
     return tuple(zip(union.start.tolist(), union.end.tolist(), strict=True))
 
 
 def loading(step: Step) -> Stretches:
     """When the host waits for the next batch of a DataLoader, or makes it."""
-    return _pairs(_ranges(step, step.span, LOADER))
+    return _ranges(step, step.span, LOADER)
 
 
 def optimizing(step: Step) -> Stretches:
@@ -105,7 +100,7 @@ def optimizing(step: Step) -> Stretches:
     nodes = np.flatnonzero(step.nodes.is_node[: step.trace.host.count] & step.inside)
     last = int(step.trace.host.end[nodes].max(initial=step.span.start_ns))
     behind = ((last, step.span.end_ns),) if len(nodes) and last < step.span.end_ns else ()
-    return (*_pairs(_ranges(step, step.span, OPTIMIZER)), *behind)
+    return (*_ranges(step, step.span, OPTIMIZER), *behind)
 
 
 def pauses(step: Step, span: Span | None = None) -> Stretches:
@@ -113,27 +108,27 @@ def pauses(step: Step, span: Span | None = None) -> Stretches:
     host, span = step.trace.host, span or step.span
     rows = np.flatnonzero((host.is_op | host.is_call) & host.lasting)
     rows = rows[(host.end[rows] > span.start_ns) & (host.start[rows] < span.end_ns)]
-    named = [_ranges(step, span, each) for each in (LOADER, OPTIMIZER)]
-    start = np.concatenate([host.start[rows], *(each.start for each in named)])
-    end = np.concatenate([host.end[rows], *(each.end for each in named)])
-    return tuple(each for each in _between(start, end, span) if each[1] - each[0] >= LONG_NS)
+    apart = _edges(_ranges(step, span, each) for each in (LOADER, OPTIMIZER))
+    busy = np.concatenate((np.stack((host.start[rows], host.end[rows]), axis=1), apart))
+    return _between(busy, span, LONG_NS)
 
 
-def _between(start: Ints, end: Ints, span: Span) -> Stretches:
-    """What lies between these intervals in a step."""
-    busy = IntervalUnion(*(each[np.argsort(start, kind="stable")] for each in (start, end)))
-    begin = np.append(span.start_ns, busy.end)
-    until = np.append(busy.start, span.end_ns)
-    return tuple(zip(begin.tolist(), until.tolist(), strict=True))
+def _edges(groups: Iterable[Stretches]) -> Ints:
+    """The start and the end of each stretch, a row each."""
+    return np.array([each for group in groups for each in group], np.int64).reshape(-1, 2)
+
+
+def _between(busy: Ints, span: Span, least: int) -> Stretches:
+    """What lies between these intervals in a step, where it is as long as this."""
+    union = IntervalUnion(busy[:, 0], busy[:, 1])
+    begin, until = np.append(span.start_ns, union.end), np.append(union.start, span.end_ns)
+    pairs = zip(begin.tolist(), until.tolist(), strict=True)
+    return tuple(pair for pair in pairs if pair[1] - pair[0] >= least)
 
 
 def issuing(step: Step, *apart: Stretches) -> Stretches:
     """The host time of the step without Python alone, the DataLoader, and what else is `apart`."""
-    kept = [each for group in (pauses(step), loading(step), *apart) for each in group]
-    edges = np.array(kept, np.int64).reshape(-1, 2)
-    return tuple(
-        each for each in _between(edges[:, 0], edges[:, 1], step.span) if each[1] > each[0]
-    )
+    return _between(_edges((pauses(step), loading(step), *apart)), step.span, 1)
 
 
 def share(step: Step, stretches: Stretches, wanted_ns: float) -> float:

@@ -50,8 +50,9 @@ def _shorter(step: Step, rows: Ints, events: Ints, saved: float) -> GraphChange:
     whole = step.ns(rows)
     if len(rows) and whole > 0:
         return step.shorter(rows.tolist(), max(1 - saved / whole, 0.0))
-    mine = step.outermost(step.named({step.name(event) for event in events.tolist()}))
+    host = step.trace.host
+    mine = step.outermost(step.inside & np.isin(host.name, host.name[events]))
     mine = mine[~np.isin(mine, step.trace.gpu.id)]
-    held = float(step.trace.host.length[mine].sum())
+    held = float(host.length[mine].sum())
     left = max(1 - saved / held, 0.0) if held else 0.0
     return GraphChange(step.stretches(mine.tolist()), left) if held else NOTHING
