@@ -18,8 +18,6 @@ worst the host gains nothing.
 from __future__ import annotations
 
 import re
-from functools import partial
-from itertools import groupby
 
 import numpy as np
 
@@ -46,22 +44,23 @@ PASSES = 3  # ops for each parameter: one alone gains little
 
 def _on_cpu(step: CpuStep) -> Proposals:
     for event in steps_of(step).tolist():
-        kind, ops = _kind(step, event), step.computing[step.under(step.computing, [event])]
+        kind, ops = kind_of(step, event), step.computing[step.under(step.computing, [event])]
         fused = any("_fused" in step.name(op) for op in ops.tolist())
         if kind in rule.HAVE_FUSED and not fused and len(ops) >= PASSES * max(parameters(step), 1):
             why = f"{kind} runs {plural(len(ops), 'op')} per step, some for each parameter"
             yield step.proposal(f"torch.optim.{kind}(..., fused=True)", why, [event], ON_CPU)
 
 
-def _kind(step: Step, event: int) -> str:
+def kind_of(step: Step, event: int) -> str:
+    """`AdamW` for a step of this optimizer."""
     return step.name(event).removeprefix(STEP).split(".", 1)[0]
 
 
 @fix("Run the optimizer in one pass", "gpu", on_cpu=_on_cpu)
 def _find(step: Step) -> Proposals:
-    kind_of = partial(_kind, step)
-    for kind, mine in groupby(sorted(steps_of(step).tolist(), key=kind_of), key=kind_of):
-        found = np.array(list(mine))
+    kinds = {event: kind_of(step, event) for event in steps_of(step).tolist()}
+    for kind in sorted({*kinds.values()}):
+        found = np.array([event for event, each in kinds.items() if each == kind])
         rows = step.below(found)
         rows = rows[step.trace.gpu.is_kernel[rows]]
         known = kind in rule.HAVE_FUSED | rule.COMPILE

@@ -19,7 +19,6 @@ from collections import Counter
 from foretrace.analyze.fixes import fused_optimizer as fused
 from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
-from foretrace.model.autograd import STEP
 
 GROUPS = 16
 FEW = 4  # parameters in a group
@@ -39,7 +38,7 @@ def _find(step: Step) -> Proposals:
 
 
 def _proposal(step: Step, event: int, groups: int, count: int) -> Proposal:
-    kind = step.name(event).removeprefix(STEP).split(".", 1)[0]
+    kind = fused.kind_of(step, event)
     removed, rows = step.stretches([event]), step.below([event])
     cost = fused.STEP_NS + KEPT * fused.GROUP_NS + fused.PARAMETER_NS.get(kind, 8_000) * count
     left = cost / max(step.host_ns(removed), 1.0)

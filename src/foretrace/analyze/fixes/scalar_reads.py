@@ -61,10 +61,10 @@ def _loops(step: CpuStep) -> list[list[Round]]:
     """Runs of many reads with little between two of them."""
     found: list[list[Round]] = [[]]
     for read, ops in _rounds(step):
-        little = _is_little(step, ops)
-        if not little:
-            found.append([])
-        found[-1].append((read, ops if little else []))
+        if _is_little(step, ops):
+            found[-1].append((read, ops))
+        else:
+            found.append([(read, [])])
     return [loop for loop in found if len(loop) >= MANY]
 
 
