@@ -21,7 +21,7 @@ import re
 
 import numpy as np
 
-from foretrace.analyze.fixes._changes import of_each
+from foretrace.analyze.fixes._changes import joined, of_each
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Events, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules import unfused_optimizer as rule
@@ -97,9 +97,8 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Proposals:
 
     def changed(kept: tuple[float, float]) -> GraphChange:
         """One kernel instead of all: shares of the host's and of the GPU's time."""
-        length = {int(rows[0]): min(kept[1], 1.0) * step.ns(rows)}
-        gone = frozenset(rows[1:].tolist())
-        return GraphChange(step.stretches(events.tolist()), kept[0], length, gone)
+        host = GraphChange(step.stretches(events.tolist()))
+        return joined([step.one_kernel(rows, kept[1] * step.ns(rows)), host], kept[0])
 
     changes = of_each(changed, ((usual_left, usual), (left / 2, best), (1.0, 1.5 * usual)))
     why = f"{kind} launches {plural(len(rows), 'kernel')} per step"
