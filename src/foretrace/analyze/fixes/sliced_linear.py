@@ -23,6 +23,7 @@ from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
 Kept = tuple[int, int]  # the positions that are read, and all of them
+Shape = tuple[int, ...]
 Slice = tuple[int, int]  # the dimension, and how much of it is kept
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 MOST = 0.25  # of the positions
@@ -33,8 +34,13 @@ ORDER = "slice before the linear layer, as in head(x[:, -1:])"
 @fix("A linear layer at the positions that are read", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
     sizes = {event: _result(step.call(event)) for event in step.ops("aten::linear").tolist()}
-    for event, dims in sizes.items():
-        found = _kept(step, event, dims) if dims and math.prod(dims) >= LEAST else None
+    slices = step.outer[step.named(SLICES)[step.outer]].tolist()
+    in_part = {given.dims for op in slices if (given := step.tensor(op))}  # few steps have any
+    large = [event for event, dims in sizes.items() if math.prod(dims) >= LEAST and dims in in_part]
+    readers = _readers(step) if large else {}
+    for event in large:
+        dims = sizes[event]
+        found = _kept(step, event, dims, readers.get(dims, []))
         if found is None:
             continue
         kept, size = found
@@ -48,7 +54,17 @@ def _find(step: Step) -> Proposals:
         yield Proposal(ORDER, why, usual, worst=worst, events=(event,))
 
 
-def _result(call: OpCall) -> tuple[int, ...]:
+def _readers(step: Step) -> dict[Shape, list[int]]:
+    """The outermost ops of the forward pass that read a tensor of each shape, in order of time."""
+    readers: dict[Shape, list[int]] = {}
+    backward = step.trace.host.nearest(step.outer, step.nodes.is_node[: step.trace.host.count])
+    for op in step.outer[backward < 0].tolist():
+        for dims in {each.dims for each in step.tensors(op)}:
+            readers.setdefault(dims, []).append(op)
+    return readers
+
+
+def _result(call: OpCall) -> Shape:
     """The shape that a linear layer gives; empty where it is not known or has no positions."""
     given, weight = call.tensor(0), call.tensor(1)
     if given is None or weight is None or len(given.dims) < 3 or len(weight.dims) != 2:
@@ -56,14 +72,12 @@ def _result(call: OpCall) -> tuple[int, ...]:
     return (*given.dims[:-1], weight.dims[0])
 
 
-def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
+def _kept(step: Step, event: int, made: Shape, readers: list[int]) -> Kept | None:
     """How many positions of a layer's result are read, where these are few."""
-    host = step.trace.host
-    later = step.outer[host.start[step.outer] >= host.end[event]]
-    forward = later[host.nearest(later, step.nodes.is_node[: host.count]) < 0]
-    calls = map(step.call, forward.tolist())
-    reads = [call for call in calls if any(each.dims == made for each in call.every_tensor())]
-    slices = [_slice(call, made) for call in reads]
+    later = [op for op in readers if step.trace.host.start[op] >= step.trace.host.end[event]]
+    if any(step.name(op) not in SLICES for op in later):
+        return None
+    slices = [_slice(step.call(op), made) for op in later]
     parts = [each for each in slices if each and each[1] < made[each[0]]]  # [:] is the whole
     dims = {dim for dim, _ in parts}
     if None in slices or len(dims) != 1:
@@ -73,10 +87,10 @@ def _kept(step: Step, event: int, made: tuple[int, ...]) -> Kept | None:
     return (kept, size) if 0 < kept <= MOST * size else None
 
 
-def _slice(call: OpCall, made: tuple[int, ...]) -> Slice | None:
-    """What an op that reads the result keeps of it; None for all of it, or where that is open."""
+def _slice(call: OpCall, made: Shape) -> Slice | None:
+    """What a slice keeps of the result; None for part of the features, or where that is open."""
     dim = call.integer(1)
-    if call.name not in SLICES or dim is None or dim % len(made) == len(made) - 1:
+    if dim is None or dim % len(made) == len(made) - 1:
         return None
     dim, size = dim % len(made), made[dim % len(made)]
     if call.name == "aten::select":
