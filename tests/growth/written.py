@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 SOURCE = Path(__file__).parents[2] / "src"
 _METHODS = "match search fullmatch findall finditer sub subn split"
 METHODS = frozenset(_METHODS.split())
-MAKERS = frozenset({"compile", "regex", "rx", "word_test"})
+MAKERS = frozenset({"compile", "regex", "rx", "says"})
 FITTED = {"hint": "search", "head": "match", "base": "fullmatch"}  # patterns of a kernel family
 
 
@@ -54,7 +54,7 @@ def _in_module(path: Path, tree: ast.Module) -> Iterator[Written]:
             continue
         module = module or importlib.import_module(name)
         method = _method(call.func)
-        method = "search" if method == "word_test" else method
+        method = "search" if method == "says" else method
         methods = {method} if method in METHODS else _used(path, call, parents)
         yield Written(f"{place}:{call.lineno}", *_evaluated(call, module), frozenset(methods))
 

@@ -132,9 +132,9 @@ def plain(name: str) -> str:
     return name.rpartition("::")[2].strip("_")
 
 
-def word_test(pattern: str) -> Callable[[str], object]:
-    """Searches for a pattern, which is compiled at first use."""
-    return lambda text: re.search(pattern, text)
+def says(pattern: str, *texts: str) -> bool:
+    """Whether one of the texts has the pattern, which is compiled at first use."""
+    return any(re.search(pattern, text) for text in texts)
 
 
 def words(text: str) -> frozenset[str]:
@@ -148,13 +148,11 @@ def gated(name: str, activation: str, kernels: str) -> WorkGroup:
     A generated kernel of both may multiply by a constant: what stands before it decides. Its
     backward pass computes the activation again only where the other factor has a gradient.
     """
-    fused = word_test(kernels)
 
     def test(work: GpuWork) -> object:
         if work.origins:
             return work.backward and work.origins >= {activation, "mul"} and not work.reduces
-        named_so = fused(work.words) or any(fused(op) for op in work.ops)
-        return named_so and work.role not in MATMULS
+        return says(kernels, work.words, *work.ops) and work.role not in MATMULS
 
     apart = Pattern(f"{activation} gemm* mul", same_size=True, one_size=True, gate=True)
     together = Pattern(f"{activation}_mul", gate=True)

@@ -12,8 +12,8 @@ from foretrace.model.groups._group import (
     WorkGroup,
     changes_type,
     plain,
+    says,
     told,
-    word_test,
     words,
 )
 
@@ -39,91 +39,45 @@ def _collectives_name(work: GpuWork) -> str:
     return by_op.pop() if len(by_op) == 1 else by_kernel
 
 
-_HOST_COPIES_LEAVING = words("HtoD DtoH PtoP HtoH")
-
-
-def _host_copies_name(work: GpuWork) -> str:
-    """Memcpys between the host and the GPU, and between GPUs, by direction."""
-    kind = work.id.get("kind") if work.id.get("op") == "memcpy" else None
-    return f"copy {kind}" if kind in _HOST_COPIES_LEAVING else ""
-
-
-_CONVOLUTION_OPS = word_test(r"convolution|conv[123]d|conv_depthwise")
+def _is_host_copy(work: GpuWork) -> bool:
+    leaving = words("HtoD DtoH PtoP HtoH")
+    return work.id.get("op") == "memcpy" and work.id.get("kind") in leaving
 
 
 def _convolution_name(work: GpuWork) -> str:
     """Convolutions, and what their libraries launch around them to change the layout."""
-    if work.role != "conv" and not any(_CONVOLUTION_OPS(op) for op in work.ops):
+    if work.role != "conv" and not says(r"convolution|conv[123]d|conv_depthwise", *work.ops):
         return ""
     if work.path and plain(work.path[-1]) in ("add", "sum"):
         return ""  # the bias and its gradient
     return "convolution backward" if work.backward else "convolution"
 
 
-_POOLING_POOL = word_test(r"(max|avg|average)_?pool")
-
-
-def _is_pooling(work: GpuWork) -> object:
-    """Pooling over windows."""
-    return any(_POOLING_POOL(text) for text in (*work.ops, *work.origins, work.words))
-
-
-_BIAS_OPS = word_test(r"^(linear|addmm|baddbmm|conv\dd|convolution)$")
-
-
-def _is_bias(work: GpuWork) -> object:
-    """A bias added by a kernel of its own, inside the op of a matmul or a convolution."""
-    return work.role == "pointwise" and any(_BIAS_OPS(op) for op in work.ops)
-
-
-_QUANTIZATION_QUANT = word_test(r"quant")
-
-
-def _is_quantization(work: GpuWork) -> object:
-    """Quantization to 8 or 4 bits and back, by a kernel of its own."""
-    texts = (work.words, *work.ops, *work.origins)
-    return work.role not in MATMULS and any(_QUANTIZATION_QUANT(text.lower()) for text in texts)
-
-
-_CHOOSING_OPS = words("argmax argmin topk sort argsort multinomial exponential searchsorted")
-_CHOOSING_KERNEL = word_test(r"sampling|top_?k|top_?p|argmax")
-
-
 def _is_choosing(work: GpuWork) -> object:
     """The choice of the next token or of the best entries: argmax, top-k, sort, sampling."""
     if work.origins:
         return work.origins & words("argmax argmin topk sort multinomial")
-    chosen = work.ops & _CHOOSING_OPS or work.role == "sort"
-    return chosen or _CHOOSING_KERNEL(work.words)
-
-
-_FILLS_OPS = words("fill zero")
+    ops = words("argmax argmin topk sort argsort multinomial exponential searchsorted")
+    chosen = work.ops & ops or work.role == "sort"
+    return chosen or says(r"sampling|top_?k|top_?p|argmax", work.words)
 
 
 def _is_fills(work: GpuWork) -> object:
     """Memory set to one value."""
-    stated = plain(str(work.id.get("op") or "").split(" ")[0])
-    return stated in ("memset", *_FILLS_OPS) or (work.path and plain(work.path[-1]) in _FILLS_OPS)
-
-
-_COPIES_ORIGINS = words("clone cat stack constant_pad_nd permute expand transpose unsqueeze view")
+    stated, fills = plain(str(work.id.get("op") or "").split(" ")[0]), ("fill", "zero")
+    return stated in ("memset", *fills) or (work.path and plain(work.path[-1]) in fills)
 
 
 def _is_copies(work: GpuWork) -> object:
     """Copies within the GPU: another layout, a joined tensor, a memcpy."""
-    only = work.origins and work.origins <= _COPIES_ORIGINS and work.role == "pointwise"
+    copying = words("clone cat stack constant_pad_nd permute expand transpose unsqueeze view")
+    only = work.origins and work.origins <= copying and work.role == "pointwise"
     return work.role == "copy" or only
 
 
 def _of_role(name: str, order: int, *roles: str) -> WorkGroup:
     """What no other group explains, by what the kernels do."""
     return told(name, order, lambda work: work.role in roles, weak=True, with_backward=False)
-
-
-_OPTIMIZER_KERNEL = word_test(
-    r"fused_?(adam|sgd|adagrad|lamb|lion)|adam(w)?_kernel|multi_tensor_(adam|sgd)"
-)
-_OPTIMIZER_OPS = words("fused_adam fused_adamw fused_sgd fused_adagrad")
 
 
 def _is_optimizer(work: GpuWork) -> object:
@@ -133,20 +87,13 @@ def _is_optimizer(work: GpuWork) -> object:
     something else, such as the clipping of gradients.
     """
     stepping = any(name.startswith(STEP) for name in work.path)
+    fused = r"fused_?(adam|sgd|adagrad|lamb|lion)|adam(w)?_kernel|multi_tensor_(adam|sgd)"
     return (
         stepping
-        or work.ops & _OPTIMIZER_OPS
-        or _OPTIMIZER_KERNEL(work.words)
+        or work.ops & words("fused_adam fused_adamw fused_sgd fused_adagrad")
+        or says(fused, work.words)
         or work.id.short.startswith("fused Ada")
     )
-
-
-_DDP_REDUCER = word_test(r"torch\.distributed\.ddp\.reducer|torch::distributed::reducer")
-
-
-def _is_ddp(work: GpuWork) -> bool:
-    """DistributedDataParallel: gradients divided, and copied to and from the buckets it reduces."""
-    return any(_DDP_REDUCER(name) for name in work.path)
 
 
 def _gradients_name(work: GpuWork) -> str:
@@ -161,26 +108,42 @@ def _gradients_name(work: GpuWork) -> str:
     return "gradient sums" if sums and work.path[-1] in ("aten::add", "aten::add_") else ""
 
 
-_GEMM_BACKWARD_LINEAR = word_test(r"(Addmm|Linear|Convolution)Backward\d*$|convolution_backward")
-
-
 def _gemm_backward_name(work: GpuWork) -> str:
     """Matmuls of the backward pass, and the gradient of their bias."""
     if not work.backward:
         return ""
     if work.role in MATMULS:
         return "GEMM backward"
-    summed = work.path[-1] == "aten::sum" and any(_GEMM_BACKWARD_LINEAR(name) for name in work.path)
+    layer = r"(Addmm|Linear|Convolution)Backward\d*$|convolution_backward"
+    summed = work.path[-1] == "aten::sum" and says(layer, *work.path)
     return "bias gradient" if summed else ""
 
 
 GROUPS = (
     # Communication between GPUs, by the collective that the program called.
     WorkGroup("collectives", 10, _collectives_name, with_backward=False),
-    WorkGroup("copies to and from the host", 12, _host_copies_name, with_backward=False),
+    # Memcpys between the host and the GPU, and between GPUs, by direction.
+    WorkGroup(
+        "copies to and from the host",
+        12,
+        lambda work: f"copy {work.id.get('kind')}" if _is_host_copy(work) else "",
+        with_backward=False,
+    ),
     WorkGroup("convolution", 57, _convolution_name, with_backward=False),
-    told("pooling", 58, _is_pooling),
-    told("quantization", 60, _is_quantization),
+    # Pooling over windows.
+    told(
+        "pooling",
+        58,
+        lambda work: says(r"(max|avg|average)_?pool", *work.ops, *work.origins, work.words),
+    ),
+    # Quantization to 8 or 4 bits and back, by a kernel of its own.
+    told(
+        "quantization",
+        60,
+        lambda work: (
+            work.role not in MATMULS and says(r"(?i)quant", work.words, *work.ops, *work.origins)
+        ),
+    ),
     told("argmax, top-k, sort", 61, _is_choosing),
     # The sums of the parts of split-K matmuls.
     told(
@@ -191,7 +154,16 @@ GROUPS = (
     ),
     # Matmuls.
     told("GEMM", 64, lambda work: work.role in MATMULS, with_backward=False),
-    told("bias", 65, _is_bias, with_backward=False),
+    # A bias added by a kernel of its own, inside the op of a matmul or a convolution.
+    told(
+        "bias",
+        65,
+        lambda work: (
+            work.role == "pointwise"
+            and says(r"^(linear|addmm|baddbmm|conv\dd|convolution)$", *work.ops)
+        ),
+        with_backward=False,
+    ),
     # Copies that only change the element type.
     told(
         "casts",
@@ -220,7 +192,15 @@ GROUPS = (
         lambda work: any(name.startswith("Optimizer.zero_grad#") for name in work.path),
         with_backward=False,
     ),
-    told("DDP buckets", 21, _is_ddp, with_backward=False),
+    # DistributedDataParallel: gradients divided, and copied to and from the buckets it reduces.
+    told(
+        "DDP buckets",
+        21,
+        lambda work: says(
+            r"torch\.distributed\.ddp\.reducer|torch::distributed::reducer", *work.path
+        ),
+        with_backward=False,
+    ),
     WorkGroup("gradient sums", 22, _gradients_name, with_backward=False),
     WorkGroup("GEMM backward", 63, _gemm_backward_name, with_backward=False),
 )

@@ -9,26 +9,14 @@ from foretrace.model.groups._group import (
     Pattern,
     WorkGroup,
     gated,
+    says,
     told,
-    word_test,
     words,
 )
 
-_ATTENTION_OPS = word_test(
-    r"scaled_dot_product|(flash|efficient|cudnn|flex|paged|unified|mla)_attention|fmha"
-)
+_ATTENTION = r"scaled_dot_product|(flash|efficient|cudnn|flex|paged|unified|mla)_attention|fmha"
 _ATTENTION_SCALE = "(mul|div|add|masked_fill|where|cast|copy)"
-
-
-def _is_attention(work: GpuWork) -> object:
-    """Fused kernels, and what `scaled_dot_product_attention` launches.
-
-    Attention by hand is a matmul, scale and mask, a softmax, dropout, a matmul.
-    """
-    return work.role == "attention" or any(_ATTENTION_OPS(op) for op in work.ops)
-
-
-_KV_CACHE_KERNEL = word_test(r"reshape_and_cache|kv_?cache|store_cache|set_kv_buffer|append_kv")
+_KV_CACHE = r"reshape_and_cache|kv_?cache|store_cache|set_kv_buffer|append_kv"
 
 
 def _is_kv_cache(work: GpuWork) -> object:
@@ -38,7 +26,7 @@ def _is_kv_cache(work: GpuWork) -> object:
     """
     if work.role == "attention":
         return False  # it reads the cache
-    if _KV_CACHE_KERNEL(work.words) or any(_KV_CACHE_KERNEL(op) for op in work.ops):
+    if says(_KV_CACHE, work.words, *work.ops):
         return True
     return work.call is not None and (_kv_cache_joins(work.call) or _kv_cache_writes(work.call))
 
@@ -77,35 +65,24 @@ def _is_kv_repeat(work: GpuWork) -> bool:
     return source.strides[2] == 0 and source.dims[2] > 1
 
 
-_ROPE_KERNEL = word_test(r"rope|rotary")
-_ROPE_CLASS = word_test(r"Rotary|RoPE")
-_ROPE_ROTATES = words("add cat mul neg")
-_ROPE_TABLES = words("cos sin")
-
-
 def _is_rope(work: GpuWork) -> object:
     """Tables of cos and sin, and the rotated pairs (rotate_half, two multiplications, a sum)."""
     if work.origins:
-        turned = {"cat", "mul"} <= work.origins and work.origins & _ROPE_TABLES
-        return (turned or work.origins >= _ROPE_ROTATES) and not work.reduces
-    if _ROPE_CLASS(work.module):
+        turned = {"cat", "mul"} <= work.origins and work.origins & {"cos", "sin"}
+        return (turned or work.origins >= words("add cat mul neg")) and not work.reduces
+    if says(r"Rotary|RoPE", work.module):
         return work.role not in MATMULS
-    return _ROPE_KERNEL(work.words) or any(_ROPE_KERNEL(op) for op in work.ops)
-
-
-_MASK_OPS = words("tril triu")
+    return says(r"rope|rotary", work.words, *work.ops)
 
 
 def _is_mask(work: GpuWork) -> object:
     """Positions and masks: counting up, comparing, and the mask that comes of it."""
     counts = work.origins & words("arange iota tril triu")
     compares = work.origins & words("le lt ge gt tril triu")
-    return work.ops & _MASK_OPS or (counts and compares)
+    return work.ops & {"tril", "triu"} or (counts and compares)
 
 
 _MASK_NEXT = "arange|add|sub|le|lt|ge|gt|ne|eq|bitwise_and|logical_and|where"
-_EMBEDDING_KERNEL = word_test(r"(?<!rotary_)(?<!rotary)embedding")
-_EMBEDDING_TABLES = word_test(r"SplitLookupFunction|split_embedding")  # FBGEMM
 _EMBEDDING_OPS = words("embedding embedding_backward embedding_dense_backward embedding_bag")
 
 
@@ -115,18 +92,13 @@ def _is_embedding(work: GpuWork) -> object:
         return work.origins & _EMBEDDING_OPS and not work.reduces
     return (
         work.ops & _EMBEDDING_OPS
-        or _EMBEDDING_KERNEL(work.words)
-        or any(_EMBEDDING_TABLES(name) for name in work.path)
+        or says(r"(?<!rotary_)(?<!rotary)embedding", work.words)
+        or says(r"SplitLookupFunction|split_embedding", *work.path)  # FBGEMM
     )
 
 
-_RMS_NORM_KERNEL = word_test(r"rms_?norm|rms_norm|add_rms")
-_RMS_NORM_CLASS = word_test(r"RMSNorm|RmsNorm|T5LayerNorm")
 _RMS_NORM_OPS = words("rms_norm fused_rms_norm fused_rms_norm_backward fused_add_rms_norm")
 _RMS_NORM_FUSED = words("_fused_rms_norm _fused_rms_norm_backward rms_norm fused_add_rms_norm")
-_RMS_NORM_CENTRED = words("sub var var_mean std")
-_RMS_NORM_BY_HAND = words("mean pow rsqrt")
-_RMS_NORM_BACKWARD = words("div expand mul pow sum")  # the gradient of mean expands and divides
 
 
 def _is_rms_norm(work: GpuWork) -> object:
@@ -137,18 +109,18 @@ def _is_rms_norm(work: GpuWork) -> object:
     """
     if work.origins:
         return work.origins & _RMS_NORM_FUSED or (work.reduces and _rms_norm_compiled(work.origins))
-    in_module = _RMS_NORM_CLASS(work.module) and work.role not in MATMULS
-    return in_module or work.ops & _RMS_NORM_OPS or _RMS_NORM_KERNEL(work.words)
+    if says(r"RMSNorm|RmsNorm|T5LayerNorm", work.module) and work.role not in MATMULS:
+        return True
+    return work.ops & _RMS_NORM_OPS or says(r"rms_?norm|add_rms", work.words)
 
 
 def _rms_norm_compiled(origins: frozenset[str]) -> bool:
     """A norm that subtracts the mean is another one."""
-    squares = origins >= _RMS_NORM_BY_HAND or origins >= _RMS_NORM_BACKWARD
-    return squares and not origins & _RMS_NORM_CENTRED
+    backward = words("div expand mul pow sum")  # the gradient of mean expands and divides
+    squares = origins >= words("mean pow rsqrt") or origins >= backward
+    return squares and not origins & words("sub var var_mean std")
 
 
-_LAYER_NORM_KERNEL = word_test(r"layer_?norm|ln_(fwd|bwd)")
-_LAYER_NORM_CLASS = word_test(r"LayerNorm")
 _LAYER_NORM_OPS = words("layer_norm native_layer_norm native_layer_norm_backward")
 
 
@@ -156,25 +128,20 @@ def _is_layer_norm(work: GpuWork) -> object:
     """LayerNorm: fused, compiled, or by hand."""
     if work.origins:
         return any("layer_norm" in op for op in work.origins)
-    in_module = _LAYER_NORM_CLASS(work.module) and work.role not in MATMULS
-    return in_module or work.ops & _LAYER_NORM_OPS or _LAYER_NORM_KERNEL(work.words)
+    in_module = "LayerNorm" in work.module and work.role not in MATMULS
+    return in_module or work.ops & _LAYER_NORM_OPS or says(r"layer_?norm|ln_(fwd|bwd)", work.words)
 
 
 _LAYER_NORM_BY_HAND = "mean sub cast? (pow|square) mean add (rsqrt mul|sqrt div) (mul add|mul)?"
-_OTHER_NORMS_KINDS = {"batch": "BatchNorm", "group": "GroupNorm", "instance": "InstanceNorm"}
-_OTHER_NORMS_FOUND = word_test(r"(batch|group|instance)_?norm")
+_OTHER_NORMS = {"batch": "BatchNorm", "group": "GroupNorm", "instance": "InstanceNorm"}
 
 
 def _other_norms_name(work: GpuWork) -> str:
     """Batch, group and instance norm, and normalizations whose kind is not in the trace."""
     texts = (*work.ops, *work.origins, work.words, work.module.lower())
-    kinds = {
-        kind
-        for kind in _OTHER_NORMS_KINDS
-        if any(f"{kind}_norm" in t or f"{kind}norm" in t for t in texts)
-    }
-    if len(kinds) == 1 and _OTHER_NORMS_FOUND(" ".join(texts)) and work.role not in MATMULS:
-        return _OTHER_NORMS_KINDS[kinds.pop()]
+    kinds = [name for kind, name in _OTHER_NORMS.items() if says(f"{kind}_?norm", *texts)]
+    if len(kinds) == 1 and work.role not in MATMULS:
+        return kinds[0]
     return "normalization" if work.role == "normalization" else ""
 
 
@@ -204,21 +171,12 @@ def _activation_name(work: GpuWork) -> str:
 _ACTIVATION_BY_HAND = Pattern("mul pow mul add mul tanh add mul", same_size=True)
 _RESIDUAL_NORM = "cast? (pow|square) mean|mean sub|layer_norm|native_layer_norm|rms_norm"
 _DROPOUT_OPS = words("dropout native_dropout native_dropout_backward fused_dropout bernoulli")
-
-
-def _is_dropout(work: GpuWork) -> object:
-    """Dropout and its mask."""
-    return work.ops & _DROPOUT_OPS or work.origins & _DROPOUT_OPS or "dropout" in work.words
-
-
-_EXPERTS_ROUTING = word_test(
-    r"moe|routing|router|unpermute|topk_(softmax|gating)|expert|matmul_ogs"
-)
+_ROUTING = r"moe|routing|router|unpermute|topk_(softmax|gating)|expert|matmul_ogs"
 
 
 def _experts_name(work: GpuWork) -> str:
     """Matmuls of the experts, and the routing of tokens to them and back."""
-    if not _EXPERTS_ROUTING(work.words) and not any("moe" in op for op in work.ops):
+    if not says(_ROUTING, work.words) and not any("moe" in op for op in work.ops):
         return ""
     return "MoE GEMM" if work.role in MATMULS else "MoE routing"
 
@@ -228,7 +186,6 @@ _LOSS_OPS = words("""
     nll_loss2d_backward mse_loss mse_loss_backward l1_loss smooth_l1_loss huber_loss kl_div
     binary_cross_entropy binary_cross_entropy_with_logits
 """)
-_LOSS_KERNEL = word_test(r"cross_?entropy|nll_?loss|mse_?loss|jsd_|kldiv")
 
 
 def _is_loss(work: GpuWork) -> object:
@@ -236,24 +193,23 @@ def _is_loss(work: GpuWork) -> object:
 
     The cast of the logits to float32 in front of a cross entropy is part of it.
     """
+    # Inductor lists the loss among the origins of the first kernel of the backward pass too
+    other = work.role == "normalization" or "embedding_dense_backward" in work.origins
     return (
         work.ops & _LOSS_OPS
-        or (work.origins & _LOSS_OPS and not _loss_norm(work))
-        or _LOSS_KERNEL(work.words)
+        or (work.origins & _LOSS_OPS and not other)
+        or says(r"cross_?entropy|nll_?loss|mse_?loss|jsd_|kldiv", work.words)
     )
-
-
-def _loss_norm(work: GpuWork) -> bool:
-    """Inductor lists the loss among the origins of the first kernel of the backward pass too."""
-    return work.role == "normalization" or "embedding_dense_backward" in work.origins
 
 
 GROUPS = (
     told("KV cache", 28, _is_kv_cache),
+    # Fused kernels, and what `scaled_dot_product_attention` launches. Attention by hand is a
+    # matmul, scale and mask, a softmax, dropout, a matmul.
     told(
         "attention",
         30,
-        _is_attention,
+        lambda work: work.role == "attention" or says(_ATTENTION, *work.ops),
         (
             Pattern(
                 f"bmm {_ATTENTION_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm",
@@ -299,7 +255,12 @@ GROUPS = (
     # GeGLU: gelu of one half times the other, in one kernel or two.
     gated("GeGLU", "gelu", r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu"),
     told("repeat_kv", 55, _is_kv_repeat),
-    told("dropout", 56, _is_dropout),
+    # Dropout and its mask.
+    told(
+        "dropout",
+        56,
+        lambda work: _DROPOUT_OPS & (work.ops | work.origins) or "dropout" in work.words,
+    ),
     WorkGroup("MoE routing", 61, _experts_name),
     # A softmax that is neither attention nor a loss.
     told("softmax", 70, lambda work: work.role == "softmax", weak=True),
