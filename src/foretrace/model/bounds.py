@@ -1,31 +1,10 @@
-"""What a step or call is bound by: host, compute, memory, copies, communication, waits, or mixed.
+"""What a step or call is bound by, as the table in `docs/look.md` has it.
 
-A kernel's bound comes from its roofs (`costs.position`). Memcpys and memsets are `copy`.
-
-A step, or a call of a region, takes the time of its window (`Spans.window`). Where a run record
-beside the trace has the wall time of the call without the profiler, that decides how long it takes.
-It is bound by
-
-    host     when the GPUs it uses are idle for more than half of that time, mostly while the host
-             issued ops, copied, or ran none
-    sync     the same, mostly after the host waited for the GPU
-    compute, memory, copy, comms
-             when they are busy for most of it, and work of that bound takes at least 60% of it;
-             work whose data came from L2 counts as memory
-    unknown  when it launched nothing, when the launches that ended the gaps are not in the trace or
-             waited long in the queue: the GPU then did what is not in the trace,
-             or when more than 40% of its GPU time is in kernels whose cost is not known
-    mixed    in all other cases
-
-A region that is called several times has the bound that most of its calls have. The profiler slows
-the host: without a run record, a bound of `host` is that of the recording.
-
-How long a call takes without the profiler, where a run record beside the trace says so.
-
-The profiler slows the host, so idle time in a trace is an upper bound of the
-idle time without it. A run record has the wall time of one call of its region, or of one step where
-it names no region (`foretrace.capture` writes such a record); what that leaves beside the GPU time
-is all that a faster host can save.
+It takes the time of its window (`Spans.window`), or the wall time without the profiler that a run
+record beside the trace has for its region, or for a step where it names none. What that leaves
+beside the GPU time is all that a faster host can save. Without a record a bound of `host` is that
+of the recording. A region that is called several times has the bound that most of its calls have.
+A kernel's bound comes from its roofs; memcpys and memsets are `copy`.
 
 What a recording repeats: its steps, the batches of a server, or the calls of its main region.
 """
@@ -35,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from msgspec.structs import replace
@@ -113,15 +93,12 @@ def _record_of_step(trace: Analysis, span: Span) -> float | None:
     if is_step and (known := unprofiled_step_ns(trace)) is not None:
         return known
     every = trace.spans.region_groups().get(trace.run.rung.region or "", [])
-    first = bisect_left(every, span.start_ns, key=_began)
-    begun = every[first : bisect_right(every, span.end_ns, key=_began)]
+    began = attrgetter("start_ns")
+    first = bisect_left(every, span.start_ns, key=began)
+    begun = every[first : bisect_right(every, span.end_ns, key=began)]
     calls = [call for call in begun if call.end_ns <= span.end_ns]
     whole = len(calls) == 1 and len(calls[0].work) == len(span.work)
     return unprofiled_ns(trace, calls[0].name) if whole else None
-
-
-def _began(span: Span) -> int:
-    return span.start_ns
 
 
 def of_span(trace: Analysis, span: Span) -> str:

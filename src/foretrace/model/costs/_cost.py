@@ -131,8 +131,9 @@ def takes(
 
     An argument is read (`in`), written (`out`), both, or neither (`-`); `?` where it may be absent.
     Behind the arrow are new results, dense and as large as an argument, and perhaps of another
-    type. `flops` is for all, or one for each element of the argument `per`. `least` is a lower
-    bound; without anything written, that side is not known.
+    type: by name, or that of the dtype argument `@3`, if given. `flops` is for all, or one for each
+    element of the argument `per`. `least` is a lower bound; without anything written, that side is
+    not known.
     """
     arguments, _, made = signature.partition(" -> ")
     places = [(at, word) for at, word in enumerate(arguments.split()) if word != "-"]
@@ -143,7 +144,9 @@ def takes(
         given = [(w, call.tensor(at) if w.endswith("?") else call.need(at)) for at, w in places]
         reads = [tensor for word, tensor in given if not word.startswith("out")]
         writes = [tensor for word, tensor in given if not word.startswith("in")]
-        writes += [call.need(int(at)).dense(*kind) for at, *kind in results]
+        for at, *kind in results:
+            named = [call.scalar_type(int(k[1:])) if k[0] == "@" else k for k in kind]
+            writes.append(call.need(int(at)).dense(*named))
         count = flops if per is None else call.need(per).elements
         if least:
             return at_least(reads, None if unknown_side else writes, note, count)

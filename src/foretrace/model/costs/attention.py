@@ -280,38 +280,32 @@ ATTENTION_BACKWARD = CostKind(
 WHOLE = "keys and values of the whole context once; a sliding window, if there is one, reads less"
 NO_LENGTHS = "queries, outputs and new tokens alone; the lengths of the requests are not recorded"
 WINDOW = "queries, outputs and new tokens alone; the size of the sliding window is not recorded"
-PAGED_NONE = -1
 _SECOND = ("reduce", "combine", "merge")  # kernels that put the parts of split keys together
 
 
-class CachePlaces(Struct, frozen=True):
-    """Where an op keeps its arguments, and which dimension of the keys counts their heads.
+def _paged(
+    query_at: int, key_at: int, out_at: int, *, key_heads: int = -2, window_at: int = NONE
+) -> tuple[Price, int]:
+    """The price by the places of the arguments, and the place of the output.
 
-    `window` is the number of tokens before a query that it looks at, -1 for all of them.
+    `key_heads` is the dimension of the keys that counts their heads. At `window_at` is the number
+    of tokens before a query that it looks at, -1 for all of them.
     """
 
-    query: int
-    key: int
-    out: int
-    heads: int = -2
-    window: int = PAGED_NONE
-
-
-def _paged_price(places: CachePlaces) -> Price:
     def price(call: OpCall) -> Cost | None:
-        query, key = call.need(places.query), call.need(places.key)
-        out = call.tensor(places.out) or query.dense()
+        query, key = call.need(query_at), call.need(key_at)
+        out = call.tensor(out_at) or query.dense()
         if len(query.dims) != 3 or len(key.dims) < 3:
             return None
         tokens, heads, width = query.dims
-        per_key = Tensor((key.dims[places.heads], 2 * width), cached_type(call, key.type))
+        per_key = Tensor((key.dims[key_heads], 2 * width), cached_type(call, key.type))
         # the flag before it says that the arguments are in the order that is known here
-        known = places.window != PAGED_NONE and call.flag(places.window - 1) is not None
-        window = call.integer(places.window) if known else None
+        known = window_at != NONE and call.flag(window_at - 1) is not None
+        window = call.integer(window_at) if known else None
         seen = replace(call, context=_seen(call.context, window))
         return _read(seen, [query], out, per_key, (tokens, 2 * heads * width))
 
-    return price
+    return price, out_at
 
 
 def _seen(context: Context | None, window: int | None) -> Context | None:
@@ -370,9 +364,7 @@ def _paged_share(price: Price, out_at: int) -> Share:
         first = [each for each in kernels if not _is_second(each)]
         if _is_second(kernel):
             return at_least([out], [out], "reads the output of one split, writes the output")
-        if len(first) != 1:
-            return None
-        return price(replace(call, kernel=kernel.name))
+        return price(replace(call, kernel=kernel.name)) if len(first) == 1 else None
 
     return share
 
@@ -381,23 +373,20 @@ def _is_second(kernel: Launch) -> bool:
     return any(mark in kernel.name[:120] for mark in _SECOND)
 
 
-_PAGED_OPS = {
-    "vllm::unified_attention_with_output": CachePlaces(0, 1, 3),
-    "sglang::unified_attention_with_output": CachePlaces(0, 1, 3),
-    # AITER's (out, workspace, query, key_cache, value_cache, ...), as SGLang's profiler names it
-    "sglang_profiler::attention_paged_attention_ragged_*": CachePlaces(2, 3, 0),
-    "aiter::paged_attention_ragged": CachePlaces(2, 3, 0),
-    "aiter::mha_batch_prefill": CachePlaces(0, 1, PAGED_NONE, window=13),
-    "_vllm_fa2_C::varlen_fwd": CachePlaces(0, 1, 3, window=16),
-    "_vllm_fa3_C::fwd": CachePlaces(0, 1, 6, window=25),
-    "sgl_kernel::fwd": CachePlaces(0, 1, 6, window=25),
-    # [pages, heads, ...] caches
-    "_C::paged_attention_v1": CachePlaces(1, 2, 0, heads=1),
-    "_C::paged_attention_v2": CachePlaces(4, 5, 0, heads=1),
-    "_rocm_C::paged_attention": CachePlaces(4, 5, 0, heads=1),
-}
 _PRICES: dict[str, tuple[Price, int]] = {
-    **{name: (_paged_price(places), places.out) for name, places in _PAGED_OPS.items()},
+    "vllm::unified_attention_with_output": _paged(0, 1, 3),
+    "sglang::unified_attention_with_output": _paged(0, 1, 3),
+    # AITER's (out, workspace, query, key_cache, value_cache, ...), as SGLang's profiler names it
+    "sglang_profiler::attention_paged_attention_ragged_*": _paged(2, 3, 0),
+    "aiter::paged_attention_ragged": _paged(2, 3, 0),
+    "aiter::mha_batch_prefill": _paged(0, 1, NONE, window_at=13),
+    "_vllm_fa2_C::varlen_fwd": _paged(0, 1, 3, window_at=16),
+    "_vllm_fa3_C::fwd": _paged(0, 1, 6, window_at=25),
+    "sgl_kernel::fwd": _paged(0, 1, 6, window_at=25),
+    # [pages, heads, ...] caches
+    "_C::paged_attention_v1": _paged(1, 2, 0, key_heads=1),
+    "_C::paged_attention_v2": _paged(4, 5, 0, key_heads=1),
+    "_rocm_C::paged_attention": _paged(4, 5, 0, key_heads=1),
     "vllm::unified_mla_attention_with_output": (_latent, 3),
 }
 

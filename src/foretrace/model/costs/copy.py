@@ -38,16 +38,6 @@ from foretrace.model.costs._cost import (
 from foretrace.schema.traffic import Certainty
 
 
-def _cast(dtype: int) -> Price:
-    """clone, contiguous, _to_copy, flip, roll: a dense result, cast where `dtype` says so."""
-
-    def price(call: OpCall) -> Cost:
-        source = call.need(0)
-        return moved([source], [source.dense(call.scalar_type(dtype))], 0)
-
-    return price
-
-
 def _arange(call: OpCall) -> Cost | None:
     """arange (start, end, step, out): `out` is still empty when the call is recorded."""
     start, end, step, out = call.number(0), call.number(1), call.number(2), call.need(3)
@@ -84,8 +74,8 @@ _PADS = """
 COPY = CostKind(
     {
         "aten::copy_": takes("- in -> 0", flops=0),
-        "aten::_to_copy": _cast(dtype=1),
-        **table(_DENSE, _cast(dtype=-1)),
+        "aten::_to_copy": takes("in -> 0 @1", flops=0),
+        **table(_DENSE, takes("in -> 0", flops=0)),
         **table("fill_ zero_", takes("out", flops=0)),
         "aten::arange": _arange,
         **table("cat stack _chunk_cat", _join),

@@ -1,24 +1,19 @@
 """Ops of libraries (vLLM, SGLang, AITER, Liger, FBGEMM) and Inductor's Triton kernels.
 
 Serving engines pass outputs first, and caches that hold every request: only the rows of the new
-tokens count. A gated activation reads gate and value from one tensor. Rotary embeddings work in
-place. AITER's norms with an added residual write the sum beside the norm.
-
-Liger's backward records the incoming gradients alone. What the forward saved has the shapes that
-the function implies: gelu-mul and silu-mul read both inputs and overwrite them by their gradients.
-
-A jagged feature of FBGEMM is a matrix of lengths and one list of values. How many values a
-permutation moves depends on the data.
+tokens count. A gated activation reads gate and value from one tensor. AITER's norms with an added
+residual write the sum beside the norm. Liger's backward records the incoming gradients alone; what
+the forward saved has the shapes that the function implies.
 
 Inductor's launcher records the arguments of a Triton kernel, not which of them are inputs or
 outputs: each tensor counts once. Where the name says gelu or silu and mul and there are two
-tensors, both are read and one is written, as the counters of an H200 confirm (`docs/counters.md`).
-That is an estimate: the mul may be by a number. A kernel reaches at most one element of an argument
-for each point of its grid, whose sizes follow the tensors among the arguments. The count is a lower
-bound where every argument covers the grid or one of its sizes. Elsewhere it is an estimate: an
-index may pick rows of a table. A matmul from a template writes its last argument, [M, N]; where two
-others are [M, K] and [K, N] or [N, K], that is 2*M*N*K FLOP. A kernel that a person wrote has no
-cost: it may take a cache or a table of which it uses little.
+tensors, both are read and one is written (`docs/counters.md`): an estimate, as the mul may be by a
+number. A kernel reaches at most one element of an argument for each point of its grid, whose sizes
+follow the tensors among the arguments. The count is a lower bound where every argument covers the
+grid or one of its sizes. Elsewhere it is an estimate: an index may pick rows of a table. A matmul
+from a template writes its last argument, [M, N]; where two others are [M, K] and [K, N] or [N, K],
+that is 2*M*N*K FLOP. A kernel that a person wrote has no cost: it may take a cache or a table of
+which it uses little.
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
 """The place of a kernel under the roofs of its GPU, and what holds it back from the nearest one.
 
-`docs/costs.md` has the bounds and the causes. The nearest roof is the one of which a kernel reaches
-the larger share. A trace does not always say which units a matmul ran on (TF32 or plain float32).
-The lowest peak then decides whether the arithmetic can be nearer than the memory at all; if it can,
-neither roof is the nearest for certain. A kernel that finds its bytes in the L2 cache moves them
-faster than the memory could: its roof is then `l2`, whose rate no vendor states. Where `foretrace
-roofs` measured the GPU, its rates are the roofs, that of L2 included.
+`docs/costs.md` has the bounds and the causes. A trace does not always say which units a matmul ran
+on (TF32 or plain float32). The lowest peak then decides whether the arithmetic can be nearer than
+the memory at all; if it can, neither roof is the nearest for certain. Where `foretrace roofs`
+measured the GPU, its rates are the roofs, that of L2 included.
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
 count from 30% of the GPU on. Few warps are no cause for matmuls and attention, whose fastest
 kernels run at 12% occupancy. Grids of AMD's traces count threads or blocks, depending on how the
 kernel was launched, and are no evidence.
-
-Occupancy is theoretical: what the footprint allows when there are enough blocks. The profiler's own
-figure depends on the grid and is 0 for kernels it has no data for.
 """
 
 from __future__ import annotations

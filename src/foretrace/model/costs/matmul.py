@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from foretrace.base.patterns import regex
 from foretrace.model.costs._call import SIZES, OpCall, Tensor, broadcast, promote, total
 from foretrace.model.costs._cost import (
@@ -103,11 +101,6 @@ def _scaled(call: OpCall) -> Cost | None:
     return _matmul(call.need(0), call.need(1), extra, out_type)
 
 
-def _integer(call: OpCall) -> Cost | None:
-    """_int_mm (self int8, mat2 int8[, out]): the result is int32."""
-    return _matmul(call.need(0), call.need(1), out_type="int")
-
-
 def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = ()) -> Price:
     """_grouped_mm, _scaled_grouped_mm: offsets cut a 2-D operand along rows, columns or K."""
 
@@ -175,7 +168,8 @@ MATMUL = CostKind(
         "aten::linear": linear,
         **table("outer ger", _outer),
         "aten::_scaled_mm": _scaled,
-        "aten::_int_mm": _integer,
+        # (self int8, mat2 int8[, out])
+        "aten::_int_mm": lambda call: _matmul(call.need(0), call.need(1), out_type="int"),
         "aten::_grouped_mm": _grouped(offsets=2, bias=3, out_dtype=4),
         "aten::_scaled_grouped_mm": _grouped(offsets=4, bias=5, out_dtype=7, scales=(2, 3)),
     },
@@ -209,37 +203,25 @@ def _fp4(call: OpCall) -> Cost | None:
 
 
 _GROUPED = takes("in out out", per=0)
+_STATIC = "static_scaled_fp8_quant static_scaled_int8_quant"
+_DYNAMIC = "dynamic_scaled_fp8_quant dynamic_per_token_scaled_fp8_quant"
+_SGL = "sgl_per_token_group_quant_fp8 sgl_per_token_group_quant_int8 sgl_per_token_quant_fp8"
+_NORMED = "rms_norm_dynamic_per_token_quant rms_norm_per_block_quant"
 
 QUANTIZE = CostKind(
     prices={
-        **table(
-            "static_scaled_fp8_quant static_scaled_int8_quant",
-            takes("out in in? in?", per=1),
-            "_C::",
-        ),
-        **table(
-            "dynamic_scaled_fp8_quant dynamic_per_token_scaled_fp8_quant",
-            takes("out in out?", per=1),
-            "_C::",
-        ),
+        **table(_STATIC, takes("out in in? in?", per=1), "_C::"),
+        **table(_DYNAMIC, takes("out in out?", per=1), "_C::"),
         "_C::dynamic_scaled_int8_quant": takes("out in out? out?", per=1),
         **table("per_token_group_fp8_quant per_token_group_quant_int8", _GROUPED, "_C::"),
-        **table(
-            "sgl_per_token_group_quant_fp8 sgl_per_token_group_quant_int8 sgl_per_token_quant_fp8",
-            _GROUPED,
-            "sgl_kernel::",
-        ),
+        **table(_SGL, _GROUPED, "sgl_kernel::"),
         "_C::scaled_fp4_quant": _fp4,
         # out, input, weight, scale
         "_C::rms_norm_static_fp8_quant": takes("out in in? in?"),
         # out, input, residual, weight, scale
         "_C::fused_add_rms_norm_static_fp8_quant": takes("out in both? in? in?"),
         # out, input, weight, scale, eps, bound, residual
-        **table(
-            "rms_norm_dynamic_per_token_quant rms_norm_per_block_quant",
-            takes("out in in? out? - in? both?"),
-            "_C::",
-        ),
+        **table(_NORMED, takes("out in in? out? - in? both?"), "_C::"),
         "_C::silu_and_mul_quant": takes("out in in?"),
         "_C::silu_and_mul_per_block_quant": takes("out in out?"),
     },
@@ -248,47 +230,41 @@ QUANTIZE = CostKind(
 
 
 SIXTEEN = "c10::BFloat16"
-NONE = -1
 
 
-class MatmulPlaces(Struct, frozen=True):
-    """Where a matmul keeps its arguments; the weight is [N, K] where `by_rows`.
+def _narrow(
+    left_at: int = 0,
+    right_at: int = 1,
+    extra: tuple[int, ...] = (),
+    *,
+    out_at: int = -1,
+    dtype: int = -1,
+    by_rows: bool = True,
+    packed: int = 1,
+) -> Price:
+    """A matmul by the places of its arguments; the weight is [N, K] where `by_rows`.
 
     `extra` are scales and bias. `packed` values share an element of both operands.
     """
 
-    left: int
-    right: int
-    extra: tuple[int, ...] = ()
-    out: int = NONE
-    dtype: int = NONE
-    by_rows: bool = True
-    packed: int = 1
-
-
-def _price(places: MatmulPlaces) -> Price:
     def price(call: OpCall) -> Cost | None:
-        left, right = call.need(places.left), call.need(places.right)
+        left, right = call.need(left_at), call.need(right_at)
         if len(left.dims) < 2 or len(right.dims) != 2:
             return None
-        columns, depth = right.dims if places.by_rows else right.dims[::-1]
+        columns, depth = right.dims if by_rows else right.dims[::-1]
         *rows, inner = left.dims
         if inner != depth:
             return None
-        out = Tensor((*rows, columns), _result(call, places, left))
-        given = call.tensor(places.out)
+        wide = left.type if SIZES.get(left.type, 0) > 1 else SIXTEEN
+        out = Tensor((*rows, columns), call.scalar_type(dtype) or wide)
+        given = call.tensor(out_at)
         if given is not None and given.elements == out.elements:
             out = given
-        extra = [call.tensor(place) for place in places.extra]
-        scales = [each for each in extra if each is not None and each.elements < out.elements]
-        return moved([left, right, *scales], [out], 2 * out.elements * inner * places.packed)
+        found = [call.tensor(place) for place in extra]
+        scales = [each for each in found if each is not None and each.elements < out.elements]
+        return moved([left, right, *scales], [out], 2 * out.elements * inner * packed)
 
     return price
-
-
-def _result(call: OpCall, places: MatmulPlaces, left: Tensor) -> str:
-    wide = left.type if SIZES.get(left.type, 0) > 1 else SIXTEEN
-    return (call.scalar_type(places.dtype) if places.dtype != NONE else None) or wide
 
 
 def _packed(weight_at: int, scales_at: tuple[int, ...], others: tuple[int, ...] = ()) -> Price:
@@ -310,38 +286,28 @@ def _packed(weight_at: int, scales_at: tuple[int, ...], others: tuple[int, ...] 
     return price
 
 
-_ROWS = MatmulPlaces(0, 1, extra=(2, 3, 4), out=4)
-_COLUMNS = MatmulPlaces(0, 1, extra=(2, 3, 5), dtype=4, by_rows=False)
-_WRITTEN = MatmulPlaces(1, 2, extra=(3, 4, 5, 6, 7), out=0, by_rows=False)
+_COLUMNS = _narrow(extra=(2, 3, 5), dtype=4, by_rows=False)
+_WRITTEN = _narrow(1, 2, extra=(3, 4, 5, 6, 7), out_at=0, by_rows=False)
+_FP4 = _narrow(extra=(2, 3), out_at=4, packed=2)
+_SCALED = _narrow(extra=(2, 3))
+_AITER_W8A8 = "rocm_aiter_w8a8_gemm rocm_aiter_gemm_w8a8"
 
 QUANTIZED = CostKind(
     {
-        **table("cutlass_scaled_mm cutlass_scaled_mm_azp", _price(_WRITTEN), "_C::"),
-        "_C::cutlass_scaled_fp4_mm": _price(MatmulPlaces(1, 2, (3, 4, 5), out=0, packed=2)),
-        **table("fp8_scaled_mm int8_scaled_mm", _price(_COLUMNS), "sgl_kernel::"),
-        "sgl_kernel::fp8_blockwise_scaled_mm": _price(_COLUMNS),
-        "aiter::gemm_a8w8*": _price(_ROWS),
-        "aiter::gemm_a4w4*": _price(MatmulPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
-        "aiter::_gemm_a4w4*": _price(MatmulPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
-        "trtllm::cublas_scaled_mm": _price(
-            MatmulPlaces(0, 1, extra=(2, 3, 4), dtype=5, by_rows=False)
-        ),
-        "vllm::rocm_aiter_gemm_a8w8_blockscale*": _price(MatmulPlaces(0, 1, extra=(2, 3), dtype=4)),
-        **table(
-            "rocm_aiter_w8a8_gemm rocm_aiter_gemm_w8a8",
-            _price(MatmulPlaces(0, 1, extra=(2, 3, 4), dtype=5)),
-            "vllm::",
-        ),
-        **table(
-            "w8a8_triton_block_scaled_mm_func w8a8_block_fp8_matmul",
-            _price(MatmulPlaces(0, 1, extra=(2, 3))),
-            "vllm::",
-        ),
-        "sglang::w8a8_block_fp8_matmul*": _price(MatmulPlaces(0, 1, extra=(2, 3))),
+        **table("cutlass_scaled_mm cutlass_scaled_mm_azp", _WRITTEN, "_C::"),
+        "_C::cutlass_scaled_fp4_mm": _narrow(1, 2, (3, 4, 5), out_at=0, packed=2),
+        **table("fp8_scaled_mm int8_scaled_mm fp8_blockwise_scaled_mm", _COLUMNS, "sgl_kernel::"),
+        "aiter::gemm_a8w8*": _narrow(extra=(2, 3, 4), out_at=4),
+        **table("gemm_a4w4* _gemm_a4w4*", _FP4, "aiter::"),
+        "trtllm::cublas_scaled_mm": _narrow(extra=(2, 3, 4), dtype=5, by_rows=False),
+        "vllm::rocm_aiter_gemm_a8w8_blockscale*": _narrow(extra=(2, 3), dtype=4),
+        **table(_AITER_W8A8, _narrow(extra=(2, 3, 4), dtype=5), "vllm::"),
+        **table("w8a8_triton_block_scaled_mm_func w8a8_block_fp8_matmul", _SCALED, "vllm::"),
+        "sglang::w8a8_block_fp8_matmul*": _SCALED,
         # a weight or an input on either side: the matmul is the same
-        **table("wvSplitK wvSplitKrc", _price(MatmulPlaces(0, 1, extra=(2,))), "_rocm_C::"),
-        "_rocm_C::LLMM1": _price(MatmulPlaces(0, 1)),
-        "_rocm_C::wvSplitKQ": _price(MatmulPlaces(0, 1, extra=(2, 4, 5), out=3)),
+        **table("wvSplitK wvSplitKrc", _narrow(extra=(2,)), "_rocm_C::"),
+        "_rocm_C::LLMM1": _narrow(),
+        "_rocm_C::wvSplitKQ": _narrow(extra=(2, 4, 5), out_at=3),
         **table("marlin_gemm gptq_marlin_gemm", _packed(2, (3, 4)), "_C::"),
         "_C::machete_mm": _packed(1, (4,), others=(5, 7, 8)),
         "_C::awq_gemm": _packed(1, (2,), others=(3,)),

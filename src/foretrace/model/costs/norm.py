@@ -54,13 +54,9 @@ def _mask(call: OpCall) -> tuple[int, ...]:
 
 def _layer_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     """native_layer_norm: `RowwiseMoments` makes the statistics, `LayerNormForward` the output."""
-    source = call.need(0)
     if "RowwiseMoments" in kernel.name:
-        return at_least([source], None, "reads the input")
-    if "LayerNormForward" not in kernel.name:
-        return None
-    note = "reads input, scale and shift, writes the output"
-    return at_least([source, *call.arguments(2)], [source.dense()], note)
+        return at_least([call.need(0)], None, "reads the input")
+    return _LAYER_OUTPUT(call) if "LayerNormForward" in kernel.name else None
 
 
 def _layer_backward_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -135,6 +131,9 @@ _BATCH_BACKWARD = """
     native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward
     miopen_batch_norm_backward"""
 
+_OUTPUT = "reads input, scale and shift, writes the output"
+_LAYER_OUTPUT = takes("in - in? in? -> 0", _OUTPUT, least=True)
+
 NORM = CostKind(
     prices={
         "aten::native_layer_norm": _layer(statistics=2),
@@ -159,12 +158,6 @@ def _forward(call: OpCall) -> Cost:
     return moved([source], [source.dense("float" if call.flag(2) else None)])
 
 
-def _backward(call: OpCall) -> Cost:
-    """_softmax_backward_data (grad_output, output, dim, input_dtype)."""
-    gradient, output = call.need(0), call.need(1)
-    return moved([gradient, output], [output.dense(call.scalar_type(3))])
-
-
 def _nll(call: OpCall) -> Cost:
     """nll_loss_forward (self, target, weight, reduction, ignore_index): loss and total weight."""
     scores, target = call.need(0), call.need(1)
@@ -183,7 +176,8 @@ def _nll_backward(call: OpCall) -> Cost:
 SOFTMAX = CostKind(
     {
         **table("_softmax _log_softmax _safe_softmax softmax log_softmax", _forward),
-        **table("_softmax_backward_data _log_softmax_backward_data", _backward),
+        # (grad_output, output, dim, input_dtype)
+        **table("_softmax_backward_data _log_softmax_backward_data", takes("in in -> 1 @3")),
         "aten::_masked_softmax": takes("in in? -> 0"),
         **table("nll_loss_forward nll_loss2d_forward", _nll),
         **table("nll_loss_backward nll_loss2d_backward", _nll_backward),
