@@ -117,17 +117,22 @@ def with_messages(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     both = pl.col("collective").is_in(BOTH_SIDES)
     cost = found.select(
         "id",
-        pl.when(both).then("in_bytes").alias("bytes_read_own"),
-        pl.when(both).then("out_bytes").alias("bytes_written_own"),
+        pl.when(both).then("in_bytes").alias("bytes_read"),
+        pl.when(both).then("out_bytes").alias("bytes_written"),
         pl.when(both).then(pl.col("in_bytes") + pl.col("out_bytes")).otherwise("message_bytes")
-        .alias("bytes_own"),
-        pl.lit(str(Certainty.AT_LEAST)).alias("cost_certainty_own"),
-        pl.lit(f"at least: {NOTE}").alias("cost_note_own"),
+        .alias("bytes"),
+        pl.lit(str(Certainty.AT_LEAST)).alias("cost_certainty"),
+        pl.lit(f"at least: {NOTE}").alias("cost_note"),
     )  # fmt: skip
-    names = [name.removesuffix("_own") for name in cost.columns if name != "id"]
-    joined = kernels.join(cost, on="id", how="left", maintain_order="left")
-    known = pl.col("bytes_own").is_not_null()
-    chosen = [pl.when(known).then(f"{name}_own").otherwise(name).alias(name) for name in names]
+    return with_costs(kernels, cost, pl.col("bytes_own").is_not_null())
+
+
+def with_costs(kernels: pl.DataFrame, costs: pl.DataFrame, better: pl.Expr) -> pl.DataFrame:
+    """The kernels with other costs, by `id`, where they are better; there they end in `_own`."""
+    names = costs.drop("id").columns
+    own = costs.rename({name: f"{name}_own" for name in names})
+    joined = kernels.join(own, on="id", how="left", maintain_order="left")
+    chosen = [pl.when(better).then(f"{name}_own").otherwise(name).alias(name) for name in names]
     return joined.with_columns(chosen).select(kernels.columns)
 
 

@@ -1,21 +1,10 @@
 """Which launch of an export of Nsight Compute is which kernel of a trace, and what it moved.
 
 Both list launches in their order. The kernels of the counted step, or of a step that fits, are
-compared with the launches by function, grid, block and template arguments. Two demanglers write the
-names:
-
-    trace  void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
-           std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)
-    ncu    void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
-           std::array<char *, 3>>(int, T2, T3)
-
-They agree on the function and on the words of its template arguments. A launch that fits none of
-the kernels with its function, grid and block, or two, gets a number of its own and is joined to
-none. The longest common subsequence of two lists may be found in several ways: `a a b` and `a b`
-leave open which `a` is meant. A pair counts where every way has it.
-
-`ceilings` are the roofs of each level of a GPU: measured on it where they were, else from its
-datasheet.
+compared with the launches by function, grid, block and template arguments, of which two demanglers
+share the words and numbers alone. A launch that fits none of the kernels with its function, grid
+and block, or two, gets a number of its own and is joined to none. A pair counts where every longest
+common subsequence has it: `a a b` and `a b` leave open which `a` is meant.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """GPU and host time as stacks: the modules around the work, the pass, the op, the kernel.
 
 Without recorded nn.Modules the stacks begin with the `record_function` ranges around the work.
-`FlameViews` has the four flame graphs of a trace: GPU time or host time, by module or by op. A row
-is one GPU operation, or one host event with the time that it spends outside the events below it.
-Rows with one stack share a number; `ran` is the pass of each.
+`FlameViews` has the four flame graphs of a trace. A row is one GPU operation, or one host event
+with the time that it spends outside the events below it.
 
-The line of Python that launched a kernel, where the trace has stacks (`with_stack=True`).
-
-The innermost frame above the launch that is not PyTorch's own: `model.py:63`. Kernels of a backward
-pass are launched by autograd's thread, which runs no Python. A compiled kernel has the lines that
-the compiler's records beside the trace give for it.
+The line of Python that launched a kernel is the innermost frame above the launch that is not
+PyTorch's own (`with_stack=True`), or what the compiler's records beside the trace say. Autograd's
+thread, which launches the backward pass, runs no Python.
 """
 
 from __future__ import annotations

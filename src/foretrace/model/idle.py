@@ -1,37 +1,26 @@
 """When no work ran on a GPU, and what the host was doing meanwhile.
 
-A gap lasts from the end of one operation to the start of the next. From the moment the next one is
-launched, it is no longer the host's: a launch reaches the GPU within microseconds, and what takes
-longer waits in the queue. So a gap has up to two parts. The second, from the launch on, is the
-queue's; where it is the longer one, all of the gap is:
-
-    queue     launched work waited: for another stream, or for work that is not in the trace, such
-              as what was launched before the recording
-
-and the first goes to one cause, the first that fits:
+A gap lasts from the end of one operation to the start of the next. It has up to two parts. The
+second, from the launch of the next on, is the queue's; where it is the longer one, all of the gap
+is. The first goes to the first cause that fits:
 
     sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
-              next launch: nothing could be launched until the wait was over
+              next launch
     unknown   the launch of the next work is not in the trace, or its clock is another
-    capture   the host was capturing a CUDA graph: what is launched then runs nothing
-    profiler  for most of the time until the next launch the profiler was at work on itself (buffer
-              requests, lazy loading)
-    copy      for most of that time the host was inside a copy or a fill
-    launch    for most of that time the host was inside ops and launch calls: it could not issue
-              work fast enough
-    host      the host was in no op for most of it: Python between ops, data loading, logging
+    capture   for most of that time the host was capturing a CUDA graph: what is launched then runs
+              nothing
+    profiler  the profiler was at work on itself (buffer requests, lazy loading)
+    copy      the host was inside a copy or a fill
+    launch    the host was inside ops and launch calls
+    host      the host was in no op: Python between ops, data loading, logging
 
-Totals by cause divide the time of `launch` and `host` as measured, to the nanosecond.
+Totals by cause divide the time of `launch` and `host` as measured, to the nanosecond; `idle_pieces`
+cuts gaps at those moments, so that the pieces of any range add up to the same.
 
 `trace.gaps` has the gaps of the whole recording. `trace.idle` has those of the steps, each in its
 window (`Spans.window`), or without steps those between the first and the last GPU work. The time
 before the first GPU operation fills the pipeline once: it counts only where there is one step.
 With several devices each has gaps of its own; times are summed over devices.
-
-`idle_pieces` cuts idle time so that its pieces add up to the time of every cause in any range.
-A gap between ops and calls has one cause, but its time counts as `launch` where the host was inside
-an op or a call, and as `host` where it was not. Such a gap is cut at those moments: the pieces of a
-range then sum to what `Idle.by_cause` says of it, to the nanosecond.
 """
 
 from __future__ import annotations
@@ -139,23 +128,15 @@ class Spent(Struct, frozen=True):
         return max(causes, key=lambda kind: (causes[kind], kind), default="host")
 
 
-class HostTime(Struct, frozen=True):
-    """What the host can be seen doing, by the GPU's clock: waiting, capturing a graph, serving the
-    profiler, copying, running ops.
-    """
-
-    waiting: IntervalUnion
-    capturing: IntervalUnion
-    profiling: IntervalUnion
-    copying: IntervalUnion
-    issuing: IntervalUnion
+HostTime = dict[str, IntervalUnion]  # by cause: when the host was seen doing what explains it
 
 
 class Gaps:
     """All gaps of a recording, to be asked about any stretch of time."""
 
     def __init__(self, trace: Recording) -> None:
-        self.trace, self._host = trace, _host_time(trace)
+        self.trace, doing = trace, _host_time(trace)
+        self.issuing = doing["launch"]  # when the host was inside ops and calls, and not waiting
         limits, rows = _limits(trace), enumerate(trace.gpu.rows_by_device)
         parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
         empty = np.empty(0, np.int64)
@@ -163,12 +144,7 @@ class Gaps:
             np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
         )
         none = np.zeros_like(start)
-        self.every = _split(trace, self._host, Idle(start, end, none, then, device, none, 0))
-
-    @property
-    def issuing(self) -> IntervalUnion:
-        """When the host was inside ops and calls, and not waiting."""
-        return self._host.issuing
+        self.every = _split(trace, doing, Idle(start, end, none, then, device, none, 0))
 
     def inside(self, windows: Sequence[tuple[int, int, int]]) -> Idle:
         """The gaps inside these windows: device, start and end of each."""
@@ -182,7 +158,7 @@ class Gaps:
             end.append(np.minimum(every.end[low:high], finish))
         at = np.concatenate([np.empty(0, np.int64), *rows])
         first, last = (np.concatenate([np.empty(0, np.int64), *part]) for part in (start, end))
-        issuing = self._host.issuing.between(first, last)
+        issuing = self.issuing.between(first, last)
         length = sum(finish - begin for _, begin, finish in windows)
         return Idle(first, last, every.cause[at], every.then[at], every.device[at], issuing, length)
 
@@ -291,48 +267,43 @@ def _split(trace: Recording, doing: HostTime, gaps: Idle) -> Idle:
     end = np.stack((until, gaps.end), 1).reshape(-1)
     both = np.stack((cause, queue), 1).reshape(-1)
     then, device = np.repeat(gaps.then, 2), np.repeat(gaps.device, 2)
-    issuing = doing.issuing.between(start, end)
+    issuing = doing["launch"].between(start, end)
     parts = Idle(start, end, both, then, device, issuing, int((end - start).sum()))
     return parts.only(end > start)
 
 
 def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: Ints) -> Ints:
     """What the host did from the start of each gap until the next launch."""
-    start, waits = gaps.start, doing.waiting
-    half = (until - start) / 2
-    tests = {
-        "sync": (waits.holds(start) & (until > start)) | (waits.between(start, until) > half),
-        "unknown": (gaps.then >= 0) & ~known,
-        "capture": doing.capturing.between(start, until) > half,
-        "profiler": doing.profiling.between(start, until) > half,
-        "copy": doing.copying.between(start, until) > half,
-        "launch": doing.issuing.between(start, until) > half,
-    }
+    start, half = gaps.start, (until - gaps.start) / 2
+    mostly = {cause: time.between(start, until) > half for cause, time in doing.items()}
+    ran_dry = doing["sync"].holds(start) & (until > start)
+    tests = {"sync": ran_dry | mostly["sync"], "unknown": (gaps.then >= 0) & ~known}
+    tests |= {cause: mostly[cause] for cause in mostly if cause != "sync"}
     numbers = [CAUSES.index(cause) for cause in tests]
     return np.select(list(tests.values()), numbers, CAUSES.index("host"))
 
 
 def _host_time(trace: Recording) -> HostTime:
+    """In the order in which they are tried, by the GPU's clock."""
     host, aligned, lag = trace.host, trace.gpu.aligned, trace.gpu.lag
 
     def covered(chosen: Bools) -> IntervalUnion:
         rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
         return IntervalUnion(host.start[rows] + lag, host.end[rows] + lag)
 
-    return HostTime(
-        waiting=covered(host.is_wait),
-        capturing=IntervalUnion(host.captures.start + lag, host.captures.end + lag),
-        profiling=covered(host.is_kind("overhead")),
-        copying=covered(host.is_call & host.named(COPIES.fullmatch)),
-        issuing=covered((host.is_op | host.is_call) & ~host.is_wait),
-    )
+    return {
+        "sync": covered(host.is_wait),
+        "capture": IntervalUnion(host.captures.start + lag, host.captures.end + lag),
+        "profiler": covered(host.is_kind("overhead")),
+        "copy": covered(host.is_call & host.named(COPIES.fullmatch)),
+        "launch": covered((host.is_op | host.is_call) & ~host.is_wait),
+    }
 
 
 # not a cause but a doubt: the host made launches in the gap whose GPU work is not in the trace
 UNPROVEN = len(CAUSES)
-MOST_CUT = (
-    64  # GPUs of one file whose gaps are cut at launches: each has as many pieces as launches
-)
+# GPUs of one file whose gaps are cut at launches: each has as many pieces as launches
+MOST_CUT = 64
 _LAUNCH, _HOST = CAUSES.index("launch"), CAUSES.index("host")
 
 

@@ -1,14 +1,11 @@
-"""What each GPU kernel is: its decoded name, its role, the ops above it, and what its op must
-compute and move.
+"""What each GPU kernel is: its decoded name, its role, the ops above it, and what it must cost.
 
 Everything is worked out once per distinct case (name, op, shapes) and then spread over the
 launches, so a million launches cost little more than a thousand.
 
-A trace records which tensors a compiled kernel was given, not which of them it reads, writes or
-both. The code that Inductor generated says so (`with_code`): each element that it loads counts
-once, and so does each that it stores. Where a mask or an index leaves elements out the sum is an
-upper bound, hence an estimate. Such a sum replaces no lower bound, and code that is not understood
-replaces nothing.
+The code that Inductor generated says what a compiled kernel reads and writes (`with_code`): each
+element once. Where a mask or an index leaves elements out the sum is an upper bound, and replaces
+no lower bound; code that is not understood replaces nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from msgspec.structs import replace
 from foretrace.base.arrays import coded, with_gaps
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
-from foretrace.model.collectives import with_messages
+from foretrace.model.collectives import with_costs, with_messages
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.recording import Recording
 from foretrace.model.serving import contexts
@@ -85,16 +82,10 @@ def with_code(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     rows = list(_rows(trace))
     if not rows:
         return kernels
-    schema = {"id": kernels.schema["id"]} | {f"{name}_code": kind for name, kind in _COST.items()}
-    code = pl.DataFrame(rows, schema, orient="row")
-    joined = kernels.join(code, on="id", how="left", maintain_order="left")
-    bound = (Certainty.EXACT, Certainty.AT_LEAST)
-    better = pl.col("bytes_code").is_not_null() & (
-        pl.col("cost_certainty_code").is_in([str(one) for one in bound])
-        | ~pl.col("cost_certainty").is_in([str(one) for one in bound])
-    )
-    chosen = [pl.when(better).then(f"{name}_code").otherwise(name).alias(name) for name in _COST]
-    return joined.with_columns(chosen).select(kernels.columns)
+    code = pl.DataFrame(rows, {"id": kernels.schema["id"], **_COST}, orient="row")
+    bound = [str(Certainty.EXACT), str(Certainty.AT_LEAST)]
+    stated, known = (pl.col(name).is_in(bound) for name in ("cost_certainty_own", "cost_certainty"))
+    return with_costs(kernels, code, pl.col("bytes_own").is_not_null() & (stated | ~known))
 
 
 def _rows(trace: Recording) -> Iterator[Row]:

@@ -1,12 +1,7 @@
 """The nn.Modules of a trace: which of them launched what, where the profiler recorded them.
 
-`with_stack` and `with_modules` write one event per call of a module, named `nn.Module: CLASS_N`.
-The number tells the instances of a class apart. A launch belongs to every module around it; its own
-module is the innermost. The work of the backward pass belongs to the module of the forward op that
-it is the backward of (`model/module_calls.py`).
-
-With `profile_memory=True` the profiler writes one event for each allocation and release. The memory
-that the calls of a module keep is what they allocated less what they freed.
+`model/module_calls.py` says which module owns a launch. With `profile_memory=True` the memory that
+the calls of a module keep is what they allocated less what they freed.
 """
 
 from __future__ import annotations

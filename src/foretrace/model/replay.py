@@ -1,22 +1,15 @@
 """One step as a graph that can run again: when everything would happen if some of it changed.
 
-What the graph has: the calls of the CUDA runtime in the order of their time, with the host's own
-time before and inside each; the GPU work that each call launches, in the queues of its streams;
-and what each waiting call waited for. A call that returned no earlier than the work it launched
-waited for it, whatever its name says: a copy from pageable memory does.
+The graph has the calls of the CUDA runtime in the order of their time, with the host's own time
+before and inside each; the GPU work that each launches, in the queues of its streams; and what each
+waiting call waited for. A call that returned no earlier than the work it launched waited for it,
+whatever its name says: a copy from pageable memory does.
 
-How it runs: the host does one thing after another, on whatever thread. Work starts after its launch
-with the delay that was recorded, and not before the work that was ahead of it in its stream, or
-that it was seen to wait for in another stream, has ended. Steps follow each other: the time of a
-step is the distance of two of them, so a host that runs ahead hides behind the GPU. `Precedence`
-computes the times from what follows what, here and for the step of a job (`analyze/jobs/what_if`).
-
-`without_profiler` takes off what the profiler costs: a fixed time for each recorded op, call and
-Python function. The fixed times were fitted on recordings whose step time without the profiler is
-known (`tools/fit_overhead.py`).
-
-When it is wrong: threads that launch at the same time run one after the other here. A collective
-keeps its time, waiting for others included.
+The host does one thing after another, on whatever thread. Work starts after its launch with the
+delay that was recorded, and not before the work ahead of it in its stream, or that it was seen to
+wait for in another stream, has ended. The time of a step is the distance of two of them, so a host
+that runs ahead hides behind the GPU. `Precedence` computes the times from what follows what, here
+and for the step of a job (`analyze/jobs/what_if`). A collective keeps its time, waits included.
 """
 
 from __future__ import annotations

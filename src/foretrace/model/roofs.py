@@ -3,17 +3,9 @@
 A cost that no GPU could have done in the measured time is wrong. It is removed from every launch of
 its case before anything is derived from it, and the note says why.
 
-Which input of a kernel can still be in the L2 cache: what wrote it, and what ran since.
-
-A kernel that moves its bytes faster than HBM could found part of them in L2. The trace has sizes
-and order: going back from the kernel, the nearest one that wrote as many bytes of its type as an
-input has left it in L2, if what moves from the write of a byte to its read fits there: at most the
-traffic in between and that of the larger of the two kernels. A result that a kernel in between may
-have read is taken for the input of that one. A result can stay in L2 as well, and reaches HBM
-later. Rows that are gathered from a table count as from HBM: what is read is not the table.
-
-On an H200 the counters agree: `gelu(gate) * up` of 1024 rows (18.9 MB) reads nothing from DRAM
-behind the matmuls that write its inputs, and of 8192 rows (151 MB) reads all but 1%.
+`Reuse` finds the inputs of a kernel that can still be in the L2 cache, as `docs/roofs.md` tells. A
+result that a kernel in between may have read is taken for the input of that one. Rows that are
+gathered from a table count as from HBM: what is read is not the table.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _find(plan: PeakPlan) -> Found:
     for call in found.calls:
         inner = call[:-1]
         # memory ran out before their backward pass
-        if (view.lives.end[call] >= view.failed_at).all():
+        if (view.lives.end[call] >= view.history.failed_at).all():
             new.end[inner] = int(new.start[call[-1]]) + 1
         else:
             # one event earlier than the first release: all of the block is there again

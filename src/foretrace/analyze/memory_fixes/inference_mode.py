@@ -24,7 +24,7 @@ def _find(plan: PeakPlan) -> Found:
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
     held, size = plan.at_peak(rows)
     # a program that ran out of memory in its first forward pass may be one that trains
-    unfinished = view.oom is not None and (view.lives.end[held] >= view.failed_at).all()
+    unfinished = view.oom is not None and (view.lives.end[held] >= view.history.failed_at).all()
     if view.trains or not len(held) or unfinished:
         return
     new = plan.new

@@ -167,10 +167,10 @@ class StackFacts(Struct, frozen=True):
     ran: Numbers
     line: Numbers
     lines: Sequence[str]
-    in_module: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    workspace: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    builds: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    drops: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    in_module: Marked
+    workspace: Marked
+    builds: Marked
+    drops: Marked
     optimizes: Sequence[int]
     inner: Numbers
     words: Sequence[frozenset[str]]
@@ -183,22 +183,20 @@ def stack_facts(snapshot: Snapshot) -> StackFacts:
     kinds = [frame_kind(frame) for frame in frames]
     told = any(stack for stack in snapshot.stacks)
     lines: dict[str, int] = {}
-    ran, line, module, workspace, words, calls = [], [], [], [], [], []
+    ran, line, words, calls = [], [], [], []
     for stack in snapshot.stacks:
         each = [frames[at] for at in stack]
         passed = _pass(each, told)
         ran.append(passed)
         line.append(lines.setdefault(_line(each, [kinds[at] for at in stack], passed), len(lines)))
-        module.append(any(frame.name == "_call_impl" for frame in each))
-        workspace.append(any("orkspace" in frame.name for frame in each))
         words.append(frozenset(frame.name for frame in each))
         calls.append(_module_calls(stack, each))
     return StackFacts(
         np.array(ran, np.int64),
         np.array(line, np.int64),
         list(lines),
-        np.array(module, np.bool_),
-        np.array(workspace, np.bool_),
+        np.array(["_call_impl" in each for each in words], np.bool_),
+        np.array([any("orkspace" in name for name in each) for each in words], np.bool_),
         np.array([not _BUILDS.isdisjoint(each) for each in words], np.bool_),
         np.array(["zero_grad" in each for each in words], np.bool_),
         [m.time_us for m in snapshot.marks if m.is_start and m.name.startswith(OPTIMIZER_STEP)],
@@ -278,29 +276,11 @@ def _line(stack: Sequence[StackFrame], kinds: Sequence[int], passed: int) -> str
 
 
 CATEGORIES = (
-    "parameters",
-    "gradients",
-    "optimizer state",
-    "activations",
-    "inputs",
-    "temporaries",
-    "workspaces",
-    "CUDA graph pool",
-    "kept",
-    "unknown",
+    *("parameters", "gradients", "optimizer state", "activations", "inputs"),
+    *("temporaries", "workspaces", "CUDA graph pool", "kept", "unknown"),
 )
-(
-    PARAMETER,
-    GRADIENT,
-    STATE,
-    ACTIVATION,
-    INPUT,
-    TEMPORARY,
-    WORKSPACE,
-    GRAPH,
-    KEPT,
-    UNKNOWN,
-) = range(len(CATEGORIES))
+PARAMETER, GRADIENT, STATE, ACTIVATION, INPUT = range(5)
+TEMPORARY, WORKSPACE, GRAPH, KEPT, UNKNOWN = range(5, 10)
 _KINDS = {"parameter": PARAMETER, "buffer": PARAMETER, "gradient": GRADIENT, "optimizer": STATE}
 _KINDS |= {"unknown": UNKNOWN}  # what was there before a trace
 # tensors of state for each parameter
@@ -341,10 +321,16 @@ def categories(
     found[optimizer] = np.where(lives.end < inside.next_forward, TEMPORARY, STATE)[optimizer]
     if not inside.trains:
         found[~lives.before & grows(lives, facts)] = KEPT
-    _workspaces(found, lives, facts, ran)
+    # what a library keeps for itself: named by C++ frames, else known by its size
+    named = facts.workspace[lives.stack] & ~lives.before
+    sized = lives.kept & np.isin(lives.size, _CUBLAS_BYTES) & (ran != OPTIMIZER)
+    found[named | sized & (found != PARAMETER)] = WORKSPACE
     _before(found, snapshot, history, lives, facts)
     found[_in_graph_pool(snapshot, history.device, lives)] = GRAPH
-    _owned(found, snapshot, lives)
+    # the names that the program gave to what is live at the end
+    kinds = {owner.addr: _KINDS.get(owner.kind, KEPT) for owner in snapshot.owners}
+    for row in np.flatnonzero(lives.kept).tolist() if kinds else ():
+        found[row] = kinds.get(int(lives.addr[row]), found[row])
     return found
 
 
@@ -393,13 +379,6 @@ def grows(lives: Lifetimes, facts: StackFacts) -> Marked:
     down = np.bincount(stack[1:][same & (size[1:] < size[:-1])], minlength=count)
     grown = (up >= GROWTHS) & (up > GROWTHS * down) & (facts.ran != BACKWARD)
     return np.asarray(grown[lives.stack])
-
-
-def _workspaces(found: Numbers, lives: Lifetimes, facts: StackFacts, ran: Numbers) -> None:
-    """What a library keeps for itself: named by C++ frames, else known by its size."""
-    named = facts.workspace[lives.stack] & ~lives.before
-    sized = lives.kept & np.isin(lives.size, _CUBLAS_BYTES) & (ran != OPTIMIZER)
-    found[named | sized & (found != PARAMETER)] = WORKSPACE
 
 
 def _before(
@@ -452,14 +431,6 @@ def _in_graph_pool(snapshot: Snapshot, device: int, lives: Lifetimes) -> Marked:
     for segment in pools:
         found |= (segment.addr <= lives.addr) & (lives.addr < segment.addr + segment.size)
     return found & lives.kept
-
-
-def _owned(found: Numbers, snapshot: Snapshot, lives: Lifetimes) -> None:
-    """The names that the program gave to what is live at the end."""
-    kinds = {owner.addr: _KINDS.get(owner.kind, KEPT) for owner in snapshot.owners}
-    if kinds:
-        for row in np.flatnonzero(lives.kept).tolist():
-            found[row] = kinds.get(int(lives.addr[row]), found[row])
 
 
 def by_category(size: Numbers, category: Numbers, rows: Sequence[int] | Numbers) -> dict[str, int]:

@@ -118,11 +118,7 @@ class MemoryView:
 
     def step_of(self, events: Numbers) -> Numbers:
         """The number of the step of each event."""
-        return np.searchsorted(self._starts, events, side="right")
-
-    @cached_property
-    def _starts(self) -> Numbers:
-        return np.array([start for start, _ in self.steps], np.int64)
+        return np.searchsorted([start for start, _ in self.steps], events, side="right")
 
     def _marked(self) -> list[int]:
         ends = [
@@ -217,9 +213,7 @@ class MemoryView:
             yield row, owner.name.split(".")[:own] or [NO_MODULE]
 
     def _traced_rows(self) -> Iterator[tuple[int, Sequence[str]]]:
-        if not self.traced:
-            return
-        for row, place in enumerate(self.places):
+        for row, place in enumerate(self.places if self.traced else ()):
             if names := self.traced.get(place):
                 yield row, names[1:2] or names  # the first is the model
 
@@ -243,16 +237,11 @@ class MemoryView:
         chosen = np.isin(self.category, (PARAMETER, STATE))
         return set(self.lives.size[chosen].tolist())
 
-    @cached_property
-    def failed_at(self) -> int:
-        """The event of the allocation that failed; where none did, the number of events."""
-        return self.history.failed_at
-
     @property
     def oom(self) -> int | None:
         """The bytes of the allocation that failed, where one did."""
-        failed = self.failed_at < self.lives.events
-        return int(self.history.size[self.failed_at]) if failed else None
+        at = self.history.failed_at  # where none failed, the number of events
+        return int(self.history.size[at]) if at < self.lives.events else None
 
 
 _TRACE = regex(r"\.json(?:\.(?:gz|xz|zst))?$")

@@ -1,22 +1,16 @@
 """The join of graph replays with the captures of their graphs, node by node.
 
-A `CaptureWindow` is the time from the begin to the end of one capture, on one thread. What is
-launched in it becomes the nodes of one graph, in this order. A `GraphReplay` is one launch of a
-graph: its GPU work in the order of the nodes where the trace numbers them, otherwise in the order
-of its start. A window fits a replay when it has as many nodes of each kind in the same order, and
-every kernel passes its check: by name where the capture has names, otherwise by what names and
-grids say about ops (`fits`).
+What is launched between the begin and the end of one capture, on one thread, becomes the nodes of
+one graph (`CaptureWindow`). A `GraphReplay` is one launch of a graph: its GPU work in the order of
+the nodes where the trace numbers them, otherwise of its start. `docs/how-to-graphs.md` has the
+checks. Captures on NVIDIA's cards do not say which kernel a call launches. There a matmul's kernel
+under an op that computes none, or the loop of one ATen op under another op, proves that the order
+is wrong. A helper (a fill, a copy, a sum of partial results, a transpose) can be any op's.
 
-Captures on NVIDIA's cards do not say which kernel a call launches. There a matmul's kernel under an
-op that computes none, or the loop of one ATen op under another op, proves that the order is wrong.
-A helper (a fill, a copy, a sum of partial results, a transpose) can be any op's. The grid of ATen's
-elementwise loops says how many elements they have, and so which of two batch sizes was captured.
-
-Of several windows that fit, the batch size decides, then the order in which graphs were captured
-and are replayed. Where windows remain that would give a kernel different answers, it stays
-unlinked: a false link is worse than none. The innermost range around a call that states a batch
-size counts. vLLM: `capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`. SGLang:
-`capture_32_DECODE`, `step[DECODE bs=32]`. One's own: `capture bs=8`, `decode bs=8`.
+Where several windows remain that would give a kernel different answers, it stays unlinked: a false
+link is worse than none. The innermost range around a call that states a batch size counts. vLLM:
+`capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`. SGLang: `capture_32_DECODE`,
+`step[DECODE bs=32]`. One's own: `capture bs=8`, `decode bs=8`.
 """
 
 from __future__ import annotations

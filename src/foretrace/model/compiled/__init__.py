@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from foretrace.base import notices
@@ -53,30 +54,25 @@ class CompiledTrace:
     ) -> None:
         self.path, self.tables, self.host, self.gpu = path, tables, host, gpu
         self.arguments, self.rank = arguments, rank
-        self._run: CompilerRun | None = None
-        self._launches: Launches | None = None
-        self._is_read = False
 
-    @property
+    @cached_property
     def run(self) -> CompilerRun | None:
         """What the records say; None where the trace has none that can be read."""
-        if not self._is_read:
-            self.use(self._beside())
-        return self._run
+        return self._beside()
 
-    @property
+    @cached_property
     def launches(self) -> Launches | None:
         """The launches of compiled code in the trace, joined with the records."""
-        if self._launches is None and self.run is not None:
-            from foretrace.model.compiled.launches import join
+        if self.run is None:
+            return None
+        from foretrace.model.compiled.launches import join
 
-            parts = (self.host, self.gpu, self.tables, self.arguments, self.rank)
-            self._launches = join(self.run, *parts)
-        return self._launches
+        return join(self.run, self.host, self.gpu, self.tables, self.arguments, self.rank)
 
     def use(self, run: CompilerRun | None) -> None:
         """Use records that were read already; with None, use no records."""
-        self._run, self._launches, self._is_read = run, None, True
+        self.__dict__.pop("launches", None)
+        self.run = run
 
     def by_event(self) -> Mapping[int, CompiledLaunch]:
         """The call of compiled code that made each launch. Records that fail are not used."""

@@ -1,21 +1,14 @@
-"""Which graph nodes and which lines of user code a kernel came from.
+"""Which graph nodes, ops and lines of user code a kernel came from.
 
 Inductor records it (`INDUCTOR_PROVENANCE=1`): its name for a call, a handle such as
 `extern_kernels.mm:1`, leads to post-grad nodes, and those lead to the ops of the Dynamo graph.
-Backward graphs and older versions record less. Then three other records name the nodes of a call:
-- The fusion log lists the origins of every scheduler node, and the scheduler's lists say which node
-  writes a buffer.
-- The comment above a kernel holds the graph nodes of its first call.
-- Inductor numbers its buffers in the order of the graph. So the library calls of one op, in the
-  order of the buffers that they write, are the nodes of that op in the order of the graph. Their
-  number and their sizes must agree.
+Backward graphs and older versions record less. Then the fusion log (origins of every scheduler
+node), the comment above a kernel (the nodes of its first call) and the order of the buffers (the
+library calls of one op are its nodes in the order of the graph) name the nodes of a call.
 
-Which ops of the user's program a compiled kernel performs, and from which lines they come.
-
-Inductor decomposes ops: a gelu becomes eleven nodes, four of them `mul`. So this module maps the
-nodes of a kernel back to the ops of the Dynamo graph. A kernel performs an op if it has the last of
-its nodes that computes something. Views and changes of type compute nothing. A kernel that has only
-other nodes of an op has begun it. Where the records do not map an op, the answer is empty.
+Inductor decomposes ops: a gelu becomes eleven nodes, four of them `mul`. A kernel performs an op if
+it has the last of its nodes that computes something. Views and changes of type compute nothing. A
+kernel that has only other nodes of an op has begun it. What is not recorded stays empty.
 """
 
 from __future__ import annotations

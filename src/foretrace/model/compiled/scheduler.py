@@ -1,16 +1,13 @@
 """Inductor's scheduler as the log has it: nodes before and after fusion, and every choice.
 
 A node has a head, `op2: SchedulerNode(ComputedBuffer)`, and fields, `op2.writes = [...]`, which may
-have several lines. The members of a fused node follow it. The fusion log has the pairs that were
-fused, and Inductor's words for those that were not. Inductor tries pairs in rounds: `times` counts
-how often. Forward and backward each have a scheduler, and both name their nodes `op0`, `op1`, …:
+have several lines. The members of a fused node follow it. Inductor tries pairs in rounds: `times`
+counts how often. Forward and backward each have a scheduler, and both name their nodes `op0`, …:
 `graph` is the place of the scheduler.
 
-FX graphs as torch prints them: nodes, inputs and outputs, each node with its source line.
-
-One node is one line, `mm: "bf16[8192, 3072][3072, 1]cuda:0" = torch.ops.aten.mm.default(a, b)`. A
-comment `# File: model.py:27 in forward, code: …` holds for the nodes below it. A line that is not
-understood is left out.
+In a printed FX graph one node is one line, `mm: "bf16[8192, 3072][3072, 1]cuda:0" =
+torch.ops.aten.mm.default(a, b)`. A comment `# File: model.py:27 in forward, code: …` holds for the
+nodes below it. A line that is not understood is left out.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def growth(view: MemoryView) -> Growth | None:
 
 
 def _failed(view: MemoryView) -> FailedAllocation | None:
-    at, wanted = view.failed_at, view.oom
+    at, wanted = view.history.failed_at, view.oom
     if wanted is None:
         return None
     free, held = int(view.history.addr[at]), _fragments(view)
