@@ -77,25 +77,16 @@ def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
     argument, mode = group[0].argument, group[0].mode
     tensor = tensors.get(argument) or unsized(argument)
     elements, exact = _elements(group, tensor)
-    times = 2 if mode == "atomic" else 1  # each is read and written
     text = "; ".join(dict.fromkeys(touch.text for touch in group))
-    return _of_elements(tensor, mode, elements, exact, times, argument, text)
+    return replace(_of_elements(tensor, mode, elements, exact), argument=argument, index=text)
 
 
-def _of_elements(
-    tensor: NamedTensor,
-    mode: Mode,
-    elements: int | None,
-    exact: bool = True,
-    times: int = 1,
-    argument: str = "",
-    text: str = "",
-) -> Access:
+def _of_elements(tensor: NamedTensor, mode: Mode, elements: int | None, exact: bool) -> Access:
     item = ITEM_BYTES.get(tensor.dtype)
     if elements is None or item is None:
-        return Access(tensor, mode, None, "unknown", argument, text)
-    moved = elements * item * times
-    return Access(tensor, mode, moved, "exact" if exact else "at_most", argument, text)
+        return Access(tensor, mode, None, "unknown")
+    times = 2 if mode == "atomic" else 1  # each is read and written
+    return Access(tensor, mode, elements * item * times, "exact" if exact else "at_most")
 
 
 def _elements(group: list[Touch], tensor: NamedTensor) -> tuple[int | None, bool]:
@@ -171,11 +162,9 @@ def library_accesses(
 
 def template(found: Sequence[Access]) -> tuple[Access, ...]:
     """Accesses of a matmul's template: its index is not understood, but it needs every element."""
-    needed = ("arg_A", "arg_B", "out_ptr0")
+    needed = {("at_most", name) for name in ("arg_A", "arg_B", "out_ptr0")}
     return tuple(
-        replace(each, certainty="exact")
-        if each.certainty == "at_most" and each.argument in needed
-        else each
+        replace(each, certainty="exact") if (each.certainty, each.argument) in needed else each
         for each in found
     )
 

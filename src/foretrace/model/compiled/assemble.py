@@ -70,6 +70,7 @@ _POST_GRAD = ("inductor_post_grad_graph", "after_post_grad_graph")  # of torch 2
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 _OUTPUT_CODE = "Output code:"
 GRAPHS = ("backward", "forward", "inference")
+_OF_WRAPPERS = ("before", "after", "choices", "kernels", "calls")
 
 
 def assemble(logs: CompilerLogs) -> CompilerRun:
@@ -90,14 +91,12 @@ def assemble(logs: CompilerLogs) -> CompilerRun:
 def parts(compilation: Compilation) -> Iterator[Compilation]:
     """One per wrapper, with what belongs to it alone: names are unique in each."""
     for at in range(max(len(compilation.code), 1)):
+        lists = {name: getattr(compilation, name) for name in _OF_WRAPPERS}
+        own = {name: tuple(e for e in list_ if e.graph == at) for name, list_ in lists.items()}
         yield replace(
             compilation,
+            **own,
             graphs=tuple(each for each in compilation.graphs if each.graph in (None, at)),
-            before=tuple(each for each in compilation.before if each.graph == at),
-            after=tuple(each for each in compilation.after if each.graph == at),
-            choices=tuple(each for each in compilation.choices if each.graph == at),
-            kernels=tuple(each for each in compilation.kernels if each.graph == at),
-            calls=tuple(each for each in compilation.calls if each.graph == at),
             code=compilation.code[at : at + 1],
             decompositions=compilation.mappings[at] if at < len(compilation.mappings) else {},
         )

@@ -330,12 +330,15 @@ class _Stats(Struct):
 
 def tuned(records: Iterable[LogRecord]) -> tuple[TunedMatmul, ...]:
     """What tuning timed for each matmul, in the order of the log."""
-    return tuple(each for record in records for each in _tuned(record))
+    return tuple(
+        each
+        for record in records
+        if record.kind == "chromium_event" and b"autotune_choices_stats" in record.payload
+        for each in _tuned(record)
+    )
 
 
 def _tuned(record: LogRecord) -> Iterator[TunedMatmul]:
-    if record.kind != "chromium_event" or b"autotune_choices_stats" not in record.payload:
-        return
     event = json_object(record.payload)
     told = event.get("args")
     told = told if isinstance(told, dict) else {}
@@ -388,17 +391,14 @@ def with_skips(
     """
     found = cudagraph_skips((), [text for text in texts if not text.compile_id])
     made = list(compilations)
+    nodes = [[node for graph in each.graphs for node in graph.nodes] for each in made]
+    lines = [{f"({n.source.file}:{n.source.line})" for n in each if n.source} for each in nodes]
     for skip in found:
-        at = [place for place, each in enumerate(made) if _has_line(each, skip)]
+        at = [place for place, each in enumerate(lines) if skip.endswith(tuple(each))]
         if len(at) == 1:
             known = dict.fromkeys((*made[at[0]].cudagraph_skips, skip))
             made[at[0]] = replace(made[at[0]], cudagraph_skips=tuple(known))
     return tuple(made)
-
-
-def _has_line(compilation: Compilation, skip: str) -> bool:
-    lines = (node.source for graph in compilation.graphs for node in graph.nodes if node.source)
-    return any(skip.endswith(f"({line.file}:{line.line})") for line in lines)
 
 
 def rerecordings(texts: Iterable[TextRecord]) -> tuple[Rerecording, ...]:

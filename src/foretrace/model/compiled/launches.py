@@ -32,7 +32,6 @@ from foretrace.schema.compiled import FUNCTION, GRAPH, REGION, version
 from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GeneratedKernel, KernelCall, Size
 from foretrace.schema.tables import NONE, Tables
 
-_VIEW = "reinterpret_tensor"
 _GRAPH = regex(r"\Agraph_\d{1,9}_")
 
 
@@ -157,13 +156,6 @@ def wrappers_of(run: CompilerRun, rank: int | None) -> list[Wrapper]:
 def work_names(host: Host, gpu: Gpu, rows: Iterable[int]) -> list[str]:
     """The names of GPU operations."""
     return [host.names[host.name[gpu.id[row]]] for row in rows]
-
-
-def code_hashes(tables: Tables) -> dict[int, str]:
-    """The hash of the code that an op launched, by event: only generated kernels have one."""
-    table = tables["triton"].select("event", "kernel_hash").drop_nulls()
-    pairs = zip(table["event"].to_list(), table["kernel_hash"].to_list(), strict=True)
-    return {event: str(text).strip('"') for event, text in pairs}
 
 
 def matching_wrapper(
@@ -295,8 +287,8 @@ def _shape(text: str, shapes: dict[str, tuple[Size, ...]]) -> tuple[Size, ...]:
     if text in shapes:
         return shapes[text]
     match expression(text):
-        case ast.Call(func=function, args=[_, shape, *_]) if dotted(function).endswith(_VIEW):
-            return sizes(shape)
+        case ast.Call(func=function, args=[_, shape, *_]):
+            return sizes(shape) if dotted(function).endswith("reinterpret_tensor") else ()
     return ()
 
 
@@ -366,7 +358,9 @@ class _Joiner:
         self.compiled: set[int] = set()
         self.sized: dict[tuple[object, ...], KernelCall] = {}
         self.matched: dict[tuple[object, ...], Matched] = {}
-        self.hashes = code_hashes(tables)
+        # the hash of the code that an op launched, by event: only generated kernels have one
+        hashed = tables["triton"].select("event", "kernel_hash").drop_nulls().iter_rows()
+        self.hashes = {event: str(text).strip('"') for event, text in hashed}
         self.graph_runs = self.unknown_runs = 0
         self.on_host, self.host_ops = not len(gpu), set[int]()
 

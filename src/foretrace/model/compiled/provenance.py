@@ -13,7 +13,8 @@ kernel that has only other nodes of an op has begun it. What is not recorded sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -81,12 +82,12 @@ def _ops(launch: CompiledLaunch) -> Iterator[tuple[str, bool]]:
 
 def _computed(compilation: Compilation) -> list[ComputedOp]:
     """The ops of the Dynamo graph that compute something; worked out once per compilation."""
-    found = _COMPUTED.get(id(compilation))
-    if found is None or found[0] is not compilation:
+    known, found = _COMPUTED.get(id(compilation), (None, list[ComputedOp]()))
+    if known is not compilation:
         if len(_COMPUTED) >= _REMEMBERED:
             _COMPUTED.clear()
-        found = _COMPUTED[id(compilation)] = compilation, list(_computing(compilation))
-    return found[1]
+        _COMPUTED[id(compilation)] = compilation, (found := list(_computing(compilation)))
+    return found
 
 
 def _computing(compilation: Compilation) -> Iterator[ComputedOp]:
@@ -136,9 +137,8 @@ def computed_lines(compilation: Compilation, call: KernelCall) -> tuple[SourceLi
     Empty where a line of the call belongs to none of its nodes: then some nodes are not recorded.
     """
     mine = set(call.nodes)
-    nodes = [
-        node for node in compilation.post_grad(call.graph) if node.name in mine and node.source
-    ]
+    graph = compilation.post_grad(call.graph)
+    nodes = [node for node in graph if node.name in mine and node.source]
     known = {(node.source.file, node.source.line) for node in nodes if node.source}
     if any((line.file, line.line) not in known for line in call.sources):
         return ()
@@ -155,7 +155,6 @@ _FRAME = regex(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
 LIBRARY = regex(r"/(?:site|dist)-packages/torch/|/torch/(?:_dynamo|_inductor|nn)/")
 _CANDIDATE = regex(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
 _ORIGINS = regex(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
-_MEMBER = regex(r"op\d+")
 _BUFFER = regex(r"buf(\d{1,9})")
 _KERNEL = regex(r"(\w{1,1000}) = async_compile\.")
 _NODE = regex(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
@@ -181,7 +180,7 @@ class Provenance(msgspec.Struct, frozen=True):
 
         A line that only nodes of other calls have is not its own.
         """
-        lines = [*_lines_of(call.nodes, post_grad)]
+        lines = _lines_of(call.nodes, post_grad)
         others = [node for node in self.of(call) if node not in call.nodes]
         foreign = {(each.file, each.line) for each in _lines_of(others, post_grad)}
         foreign -= {(each.file, each.line) for each in lines}
@@ -195,7 +194,7 @@ def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Names) -> lis
     found = []
     for call in calls:
         before = [op for op, nodes in ops.items() if set(nodes) & set(call.nodes)]
-        lines = [] if call.sources else [*_lines_of(before or call.origins, first)]
+        lines = [] if call.sources else _lines_of(before or call.origins, first)
         found.append(replace(call, sources=_distinct(lines)) if lines else call)
     return found
 
@@ -220,11 +219,9 @@ def _mapped(entries: object) -> Names:
     }
 
 
-def _lines_of(nodes: Sequence[str], graph: FxGraph | None) -> Iterator[SourceLine]:
+def _lines_of(nodes: Sequence[str], graph: FxGraph | None) -> list[SourceLine]:
     known = {node.name: node.source for node in graph.nodes} if graph else {}
-    for name in nodes:
-        if line := known.get(name):
-            yield line
+    return [line for name in nodes if (line := known.get(name))]
 
 
 def _lines_in(stacks: Sequence[str]) -> Iterator[SourceLine]:
@@ -269,14 +266,14 @@ class Matcher:
         scheduled: Sequence[SchedulerNode],
         origins_of: Names,
     ) -> None:
-        self.graph, self.origins = graph, origins_of
+        self.nodes, self.origins = graph.nodes if graph else (), origins_of
         self.fragments = _fragments(code)
         self.writer = {buffer: node.name for node in scheduled for buffer in node.writes}
 
     def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
         """The calls, each with its nodes where a record names them."""
         if len(calls) == 1 and not calls[0].nodes:  # all of the graph
-            found = self._own(calls[0]) or tuple(node.name for node in self._nodes())
+            found = self._own(calls[0]) or tuple(node.name for node in self.nodes)
             return [replace(calls[0], nodes=found)]
         libraries = self._libraries(calls)
         return [
@@ -289,7 +286,7 @@ class Matcher:
     def _own(self, call: KernelCall) -> tuple[str, ...]:
         """The nodes of a generated kernel."""
         writers = [self.writer.get(name, "") for name in call.stored]
-        members = [op for writer in writers for op in _MEMBER.findall(writer)]
+        members = [op for writer in writers for op in re.findall(r"op\d+", writer)]
         nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
         commented = self.fragments.pop(call.kernel, ())
         if all(op in self.origins for op in members) and nodes:
@@ -300,18 +297,16 @@ class Matcher:
         """By place: the node of each library call."""
         by_op: dict[str, list[tuple[int, int]]] = {}
         for at, call in enumerate(calls):
-            if call.extern and (number := _number(call)) is not None:
-                by_op.setdefault(_op(call.kernel), []).append((number, at))
+            written = [int(buf[1]) for name in call.stored if (buf := _BUFFER.fullmatch(name))]
+            if call.extern and written:
+                by_op.setdefault(_op(call.kernel), []).append((min(written), at))
         found: dict[int, tuple[str, ...]] = {}
         for op, numbered in by_op.items():
-            nodes = [node for node in self._nodes() if _op(node.target) == op]
+            nodes = [node for node in self.nodes if _op(node.target) == op]
             places = [at for _, at in sorted(numbered)]
             if len(nodes) == len(places) and all(map(_agree, nodes, (calls[at] for at in places))):
                 found |= {at: (node.name,) for at, node in zip(places, nodes, strict=True)}
         return found
-
-    def _nodes(self) -> Iterator[GraphNode]:
-        yield from self.graph.nodes if self.graph else ()
 
 
 def credited(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall]:
@@ -349,12 +344,6 @@ def _fragments(code: str) -> Names:
     return found
 
 
-def _number(call: KernelCall) -> int | None:
-    """The number of the first buffer that a call writes."""
-    numbers = [int(found[1]) for name in call.stored if (found := _BUFFER.fullmatch(name))]
-    return min(numbers) if numbers else None
-
-
 def _op(target: str) -> str:
     """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`; in place is the same op."""
     op = base_op(target).removesuffix("_")
@@ -379,7 +368,10 @@ def typed(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall
         call = _sized(each, made)
         for access in call.accesses:
             types[access.tensor.name] = types.get(access.tensor.name) or _type_of(access, made)
-        found.append(_with_types(call, types))
+        if call.extern and not all(access.tensor.dtype for access in call.accesses):
+            tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
+            call = with_tensors(call, tensors)
+        found.append(call)
     return found
 
 
@@ -418,10 +410,3 @@ def _same_layout(one: NamedTensor, other: NamedTensor) -> bool:
     """Whether sizes and recorded strides agree; the stride of a single element says nothing."""
     strides = zip(one.shape, one.stride, other.stride, strict=False)
     return one.shape == other.shape and all(a == b for size, a, b in strides if size != 1)
-
-
-def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:
-    if not call.extern or all(access.tensor.dtype for access in call.accesses):
-        return call
-    tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
-    return with_tensors(call, tensors)

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foretrace.base.patterns import regex
 from foretrace.model.compiled.syntax import dotted, parse
 from foretrace.schema.compiler import (
@@ -128,17 +130,12 @@ class _Lines:
                 else:
                     self._node(name, value, tensor(name, str(text)))
             case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=before)), *_]:
-                if before in self.inputs:
-                    self._renamed(name, before)
+                if before in self.inputs:  # `l_x_ = L_x_`: nodes use the second name
+                    self.inputs[name] = replace(self.inputs.pop(before), name=name)
+                    self.known.add(name)
             case [ast.Assign(targets=[ast.Name(id=name)], value=value), *_]:
                 if not isinstance(value, ast.Constant):
                     self._node(name, value, None)
-
-    def _renamed(self, name: str, before: str) -> None:
-        """`l_x_ = L_x_`: nodes use the second name."""
-        held = self.inputs.pop(before)
-        self.inputs[name] = NamedTensor(name, held.dtype, held.shape, held.stride, held.device)
-        self.known.add(name)
 
     def _node(self, name: str, value: ast.expr, made: NamedTensor | None) -> None:
         used = dict.fromkeys(node.id for node in ast.walk(value) if isinstance(node, ast.Name))
@@ -164,8 +161,7 @@ class _Lines:
         """Names after `return`, on one line or on several."""
         words = re.findall(r"\w{1,1000}", line.partition("  #")[0])
         self.outputs += tuple(word for word in words if word in self.known)
-        opened = line.count("(") + line.count("[") - line.count(")") - line.count("]")
-        self.open += opened
+        self.open += line.count("(") + line.count("[") - line.count(")") - line.count("]")
         self.in_return = self.open > 0
 
 
@@ -188,26 +184,20 @@ _SLOWER = "cannot fuse (benchmark): fusing "
 # the first of at most ten rounds: another scheduler begins
 _FIRST_ROUND = regex(r"=* ?attempting fusion \(1/\d+\)")
 _COLOUR = regex(r"\x1b\[[\d;]*m")
-_BUFFER = regex(r"'(\w+)'")
 Pair = tuple[int, str, str, bool, str]  # graph, a, b, fused, words
 
 
 def parse_nodes(text: str) -> tuple[SchedulerNode, ...]:
     """The nodes of one message, in their order; the members of a fused node are part of it."""
-    found: list[SchedulerNode] = []
+    found: list[list[_Block]] = []
     whole: frozenset[str] = frozenset()
-    blocks: list[_Block] = []
     for block in _blocks(text.splitlines()):
-        members = frozenset(MEMBER.findall(block.name))
-        if blocks and block.name in whole and len(whole) > 1:
-            blocks.append(block)
-            continue
-        if blocks:
-            found.append(_node(blocks))
-        blocks, whole = [block], members
-    if blocks:
-        found.append(_node(blocks))
-    return tuple(found)
+        if block.name in whole and len(whole) > 1:
+            found[-1].append(block)
+        else:
+            found.append([block])
+            whole = frozenset(MEMBER.findall(block.name))
+    return tuple(map(_node, found))
 
 
 def elements(index: str) -> int | None:
@@ -297,6 +287,7 @@ def _node(blocks: list[_Block]) -> SchedulerNode:
     needs = first.field("unmet_dependencies", "met_dependencies")
     reads = [name for name in _names(needs) if name not in writes]
     layouts = {name: tensor for block in blocks for name, tensor in block.layouts.items()}
+    kernel = first.field("node.kernel").strip().partition("\n")[0]
     return SchedulerNode(
         first.name,
         _kind(blocks),
@@ -304,7 +295,7 @@ def _node(blocks: list[_Block]) -> SchedulerNode:
         tuple(writes),
         _iteration(blocks),
         tuple(_indices(first.field("writes", "unmet_dependencies", "met_dependencies"))),
-        _target(first),
+        "" if kernel == "None" else kernel,
         tuple(layouts[name] for name in writes if name in layouts),
         operands=tuple(layouts[name] for name in reads if name in layouts),
         returned=tuple(
@@ -343,11 +334,6 @@ def _kind(blocks: list[_Block]) -> str:
             return kind
     reduced = _iteration(blocks)[1:] or (1,)
     return "reduction" if reduced != (1,) else "pointwise"
-
-
-def _target(block: _Block) -> str:
-    kernel = block.field("node.kernel").strip().partition("\n")[0]
-    return "" if kernel == "None" else kernel
 
 
 def _iteration(blocks: list[_Block]) -> tuple[Size, ...]:
@@ -428,7 +414,6 @@ def _answer(line: str) -> tuple[str, str, bool, str] | None:
 
 def _measured(line: str) -> tuple[str, str, bool, str]:
     """A pair that was slower as one kernel; this line names buffers, not nodes."""
-    text = _COLOUR.sub("", line.removeprefix(_SLOWER))
-    a, _, rest = text.partition(" with ")
+    a, _, rest = _COLOUR.sub("", line.removeprefix(_SLOWER)).partition(" with ")
     b, _, words = rest.partition(" cause ")
-    return "_".join(_BUFFER.findall(a)), "_".join(_BUFFER.findall(b)), False, f"benchmark: {words}"
+    return "_".join(_QUOTED.findall(a)), "_".join(_QUOTED.findall(b)), False, f"benchmark: {words}"
