@@ -30,7 +30,7 @@ ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) sel
 
 
 def ask(query: str, rows: int | None = None) -> query_process.QueryResult:
-    with QueryProcess() as process:
+    with contextlib.closing(QueryProcess()) as process:
         return process.run(TRACE, query, Limits(), rows)
 
 
@@ -83,7 +83,7 @@ def test_a_limit_on_files_is_named(
     assert capsys.readouterr().err == (
         "foretrace: File too large: the limit is 4,096 bytes; raise it with ulimit -f\n"
     )
-    with process, pytest.raises(OSError, match="File too large"):
+    with contextlib.closing(process), pytest.raises(OSError, match="File too large"):
         process.run(TRACE, "select unnest(generate_series(1, 10000)) from steps", Limits())
 
     def refused(name: str) -> int:
@@ -103,9 +103,12 @@ def test_limits_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err
     assert "more than 0.5 GiB of memory [E_TOO_MUCH_MEMORY]" in said
     assert said.count("\n") == 1
-    with QueryProcess() as process, pytest.raises(LimitError, match="did not end within 1 s"):
+    with (
+        contextlib.closing(QueryProcess()) as process,
+        pytest.raises(LimitError, match="did not end within 1 s"),
+    ):
         process.run(TRACE, ENDLESS, Limits(seconds=1))
-    with QueryProcess() as process:
+    with contextlib.closing(QueryProcess()) as process:
         assert process.run(TRACE, "select 1", Limits(seconds=10**30, memory=10**30)).count == 1
 
 
@@ -126,7 +129,7 @@ def test_the_process_inherits_nothing_it_does_not_need(monkeypatch: pytest.Monke
     with open(MLP, "rb") as kept:
         os.set_inheritable(kept.fileno(), True)
         process = QueryProcess()
-    with process:
+    with contextlib.closing(process):
         pid = process.pid
         processes.until_started(pid)
         home = Path(f"/proc/{pid}")

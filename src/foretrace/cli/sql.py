@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from foretrace.base.errors import UsageError
@@ -39,7 +41,7 @@ def command(
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
         return 1 if reading.fails(opened) else 0
     check(query)
-    with QueryProcess() as process:  # it starts while the trace is read
+    with closing(QueryProcess()) as process:  # it starts while the trace is read
         opened = reading.trace(trace)
         use.warn_of_loss(opened)
         wanted = None if as_json or csv else rows

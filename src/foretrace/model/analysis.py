@@ -19,7 +19,7 @@ from foretrace.model import collectives, groups, idle, kernels, reach, serving
 from foretrace.model.groups import Grouped
 from foretrace.model.host import step_number
 from foretrace.model.idle import Gaps, Idle, Spent
-from foretrace.model.intervals import IntervalUnion, Ints
+from foretrace.model.intervals import Ints
 from foretrace.model.kernels import work_table
 from foretrace.model.module_calls import ModuleCalls, names_outside
 from foretrace.model.order import Order
@@ -101,14 +101,9 @@ class Analysis(Recording):
         """What the model's author would call every row of `gpu`: GEMM, RMSNorm, attention."""
         return self.grouped.text
 
-    @property
-    def busy(self) -> tuple[IntervalUnion, ...]:
-        """When each device was busy, in the order of `gpu.device_number`."""
-        return self.gpu.covered
-
     @cached_property
     def gaps(self) -> Gaps:
-        """When each was not, over the whole recording, and why."""
+        """When each device was not busy, over the whole recording, and why."""
         return Gaps(self)
 
     @cached_property

@@ -51,15 +51,8 @@ class Arguments:
         self._number: Ints = np.full(tables["events"].height, -1, np.int32)
         self._number[shapes["event"].to_numpy()] = shapes["signature"].to_numpy()
         self.signatures = [
-            Signature(
-                _nested(dims, list_dims),
-                types or [],
-                _nested(strides, list_strides),
-                concrete or [],
-            )
-            for dims, types, strides, concrete, list_dims, list_strides in tables[
-                "signatures"
-            ].iter_rows()
+            Signature(_nested(dims, many), types or [], _nested(strides, all_strides), texts or [])
+            for dims, types, strides, texts, many, all_strides in tables["signatures"].iter_rows()
         ]
 
     def numbers(self, events: Ints) -> Ints:
@@ -118,14 +111,11 @@ def made(kernel: CalledKernel) -> int:
     first = kernel.call.tensor(0) if kernel.call else None
     if kernel.op in WRITERS and (first is None or not first.dims):
         return 0
-    like_first = first is not None and kernel.role in LIKE_FIRST
-    return (first.bytes if first and like_first else _result(kernel)) or 0
-
-
-def _result(kernel: CalledKernel) -> int | None:
-    """What a kernel writes; of one that does a part of a large op, what all parts write."""
+    if first is not None and kernel.role in LIKE_FIRST:
+        return first.bytes or 0
+    # of a kernel that does a part of a large op, what all parts write
     whole = cost(kernel.call) if kernel.call and kernel.bytes_written else None
-    return whole.bytes_written if whole and exceeds_index(whole) else kernel.bytes_written
+    return (whole if whole and exceeds_index(whole) else kernel).bytes_written or 0
 
 
 def operands(kernel: CalledKernel) -> list[tuple[Tensor, int]]:

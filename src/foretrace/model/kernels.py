@@ -154,7 +154,7 @@ def grouped(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
         pl.col("op").drop_nulls().first(),
         pl.col(_SAME).first(),
         *roofs.cost_of_case(),
-        *roofs.launch_of_case(),
+        **roofs.LAUNCH_OF_CASE,
     )
     return roofs.placed(trace, kernels, roofs.settled(launches, frame).drop("case"))
 

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from foretrace.base.patterns import regex
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.recording import Recording
@@ -31,6 +32,7 @@ NAMED = {
     "loss": "loss",
 }
 FORWARD, BACKWARD, RECOMPUTED = PASSES = range(3)
+_CHECKPOINT = regex(r"(?s)CheckpointFunction|torch/utils/checkpoint\.py\(.*\): checkpoint")
 _DEEPEST = 8  # checkpoints inside each other
 
 
@@ -43,7 +45,8 @@ class Owners:
 
     def __init__(self, nodes: AutogradNodes, is_module: Bools, launch: Ints) -> None:
         self.host, self.nodes, self.is_module = nodes.trace.origins.host, nodes, is_module
-        self.is_checkpoint: Bools = self.host.lasting & self.host.named(_is_checkpoint)
+        # the call of a checkpoint in the forward pass: its autograd function, or its Python frame
+        self.is_checkpoint: Bools = self.host.lasting & self.host.named(_CHECKPOINT.fullmatch)
         self.launch = launch
         node, inside = self._nearest(launch, nodes.is_node), self._nearest(launch, is_module)
         below = self._is_below(inside, node)
@@ -113,12 +116,6 @@ class Owners:
         return np.where(first[checkpoints] >= 0, first[checkpoints], around)
 
 
-def _is_checkpoint(name: str) -> bool:
-    """The call of a checkpoint in the forward pass: its autograd function, or its Python frame."""
-    frame = name.startswith("torch/utils/checkpoint.py(") and name.endswith("): checkpoint")
-    return frame or name == "CheckpointFunction"
-
-
 def class_of(name: str) -> str:
     """`nn.Module: LlamaRMSNorm_3` -> `LlamaRMSNorm`."""
     stem, _, number = name.removeprefix(PREFIX).rpartition("_")
@@ -131,14 +128,10 @@ class ModuleCalls:
     def __init__(self, trace: Recording) -> None:
         self.trace, host = trace, trace.origins.host
         is_python = host.is_kind("python_function") & host.lasting
-        self.is_module: Bools = is_python & host.named(self.is_ours)
+        self.is_module: Bools = is_python & host.named(lambda name: name.startswith(PREFIX))
         launches = trace.origins.launch
         none = np.full(len(launches), -1, np.int64)
         self.own: Ints = host.nearest(launches, self.is_module) if self.is_module.any() else none
-
-    def is_ours(self, name: str) -> bool:
-        """Whether an event of this name is a call of a module."""
-        return name.startswith(PREFIX)
 
     @cached_property
     def owners(self) -> Owners:

@@ -59,17 +59,9 @@ def open_all(
     found = searched(os.fspath(folder), bounds)
     paths = [os.fspath(folder)] if found is None else found.traces
     opened = [open(path, cache=cache, limits=bounds) for path in paths]
+    abouts = [(each, each.about) for each in opened]
     notes = set_notes(
-        [
-            Member(
-                each.path,
-                each.about.rank,
-                each.about.world_size,
-                each.tables.base_ns,
-                each.about.job,
-            )
-            for each in opened
-        ]
+        [Member(e.path, of.rank, of.world_size, e.tables.base_ns, of.job) for e, of in abouts]
     )
     for each in opened:
         each.ledger = each.ledger.with_notes(notes)

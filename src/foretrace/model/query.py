@@ -17,8 +17,6 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
-from types import TracebackType
-from typing import IO
 
 import polars as pl
 from msgspec import Struct
@@ -101,7 +99,7 @@ class QueryResult(Struct, frozen=True):
 
 
 class QueryProcess:
-    """A process that waits for one query; `end` may be called at any time, from any thread."""
+    """A process that waits for one query; `close` may be called at any time, from any thread."""
 
     def __init__(self) -> None:
         self._line, theirs = socket.socketpair()
@@ -119,18 +117,7 @@ class QueryProcess:
             )
         self.pid = self._process.pid
 
-    def __enter__(self) -> QueryProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.end()
-
-    def end(self) -> None:
+    def close(self) -> None:
         """Stop the process, whatever it is doing."""
         self._process.kill()
         self._process.wait()
@@ -147,7 +134,9 @@ class QueryProcess:
         bounds = {"seconds": seconds, "memory": memory}
         request = bounds | {"query": query, "rows": rows, "tables": list(tables)}
         with ExitStack() as opened:
-            files = [opened.enter_context(_nameless()) for _ in range(2 + len(tables))]
+            # files in memory that nobody else can open
+            places = [os.memfd_create("foretrace-query") for _ in range(2 + len(tables))]
+            files = [opened.enter_context(os.fdopen(place, "w+b")) for place in places]
             files[0].write(json.dumps(request).encode())
             for file, table in zip(files[2:], tables.values(), strict=True):
                 table.write_ipc(file)
@@ -175,11 +164,6 @@ class QueryProcess:
         except OSError:  # it has ended already, or was ended meanwhile
             pass
         return self._process.wait()
-
-
-def _nameless() -> IO[bytes]:
-    """A file in memory that nobody else can open."""
-    return os.fdopen(os.memfd_create("foretrace-query"), "w+b")
 
 
 def _stopped(status: int, seconds: int, memory: int) -> ForetraceError | OSError:

@@ -33,15 +33,11 @@ def is_view(name: str) -> bool:
     return name.removeprefix("aten::") in VIEWS
 
 
-def kernels_below(trace: Recording) -> Ints:
-    """For every event: how many kernels it launched, itself or through what it called."""
-    gpu = trace.gpu
-    return _climbed(trace, gpu.launch[(gpu.launch >= 0) & gpu.is_kernel])
-
-
-def work_below(trace: Recording) -> Ints:
-    """The same of GPU work of any kind."""
-    return _climbed(trace, trace.gpu.launch[trace.gpu.launch >= 0])
+def work_below(trace: Recording, *, kernels: bool = False) -> Ints:
+    """For every event: how much GPU work it launched, itself or through what it called."""
+    host, gpu = trace.host, trace.gpu
+    chosen = (gpu.launch >= 0) & (gpu.is_kernel | (not kernels))
+    return summed(host.parent, np.bincount(gpu.launch[chosen], minlength=host.count))
 
 
 def gpu_time_below(trace: Recording) -> Ints:
@@ -51,11 +47,6 @@ def gpu_time_below(trace: Recording) -> Ints:
     spent: Ints = np.zeros(trace.host.count, np.int64)
     np.add.at(spent, gpu.launch[timed], gpu.length[timed])
     return summed(trace.host.parent, spent)
-
-
-def _climbed(trace: Recording, at: Ints) -> Ints:
-    host = trace.host
-    return summed(host.parent, np.bincount(at, minlength=host.count))
 
 
 def average(trace: Recording, name: str) -> AverageRow:

@@ -31,6 +31,7 @@ from foretrace.model.costs.limits import (
     Roofline,
     Traits,
     Work,
+    cache_rate,
     impossible,
     limit,
     memory_rate,
@@ -111,14 +112,10 @@ class Reuse:
         if found < excess:
             verdict = "likely" if found and found + stays >= excess else "result"
         if found + stays < excess:
-            verdict = "doubted" if self._measured else "unknown"
+            verdict = "doubted" if cache_rate(self.device) else "unknown"
         moves = work.bytes or 0
         too_large = moves if moves > self.cache else 0
         return CacheUse(verdict, excess, self.cache, inputs, written, too_large)
-
-    @property
-    def _measured(self) -> bool:
-        return bool(self.device.measured and self.device.measured.l2_bytes_per_s)
 
     def _inputs(self, rows: Ints) -> tuple[tuple[CachedInput, ...], bool]:
         """The inputs that most launches can have found in L2, and whether that is certain."""
@@ -263,7 +260,12 @@ _PLACED: dict[str, pl.DataType | type[pl.DataType]] = {
         }
     ),
 }
-_LAUNCH = ("grid", "block", "registers", "shared_memory", "least_per_sm", "most_per_sm")
+# how the first launch of a case was configured, and blocks per SM of all of them
+LAUNCH_OF_CASE = {
+    **{name: pl.col(name).first() for name in ("grid", "block", "registers", "shared_memory")},
+    "least_per_sm": pl.col("blocks_per_sm").min(),
+    "most_per_sm": pl.col("blocks_per_sm").max(),
+}
 
 
 def numbered_cases(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
@@ -349,13 +351,6 @@ def _mean(name: str) -> pl.Expr:
     return pl.when(pl.col(name).null_count() == 0).then(whole)
 
 
-def launch_of_case() -> Iterator[pl.Expr]:
-    """How the first launch of a case was configured, and blocks per SM of all of them."""
-    yield pl.col("grid", "block", "registers", "shared_memory").first()
-    yield pl.col("blocks_per_sm").min().alias("least_per_sm")
-    yield pl.col("blocks_per_sm").max().alias("most_per_sm")
-
-
 def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     """Rates, bound, share of the nearest roof and limit of each case; its launch goes."""
     device, bus = device_of(trace.about), bus_of_kernels(trace, kernels)
@@ -384,7 +379,7 @@ def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.D
         percent = None if share is None else 100 * share
         use = None if traits.cached is None else to_builtins(traits.cached)
         rows.append((place.tflops, place.gbps, bound, percent, text, use))
-    return cases.drop("cost_ns", *_LAUNCH).hstack(pl.DataFrame(rows, _PLACED, orient="row"))
+    return cases.drop("cost_ns", *LAUNCH_OF_CASE).hstack(pl.DataFrame(rows, _PLACED, orient="row"))
 
 
 def _work(row: dict[str, Any], kernel: KernelId) -> Work:

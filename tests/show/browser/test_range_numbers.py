@@ -61,7 +61,7 @@ def test_any_range_has_what_the_trace_has(browser: Browser, page: str, trace: Tr
     for (low, high), found in zip(ranges, _asked(browser, page, ranges), strict=True):
         begin, end = low + timeline.origin_ns, high + timeline.origin_ns
         moments = np.array([begin]), np.array([end])
-        assert found["busyNs"] == sum(int(busy.between(*moments)[0]) for busy in trace.busy)
+        assert found["busyNs"] == sum(int(busy.between(*moments)[0]) for busy in trace.gpu.covered)
         calls = trace.host.start[trace.host.is_launch]
         assert found["launches"] == int(((calls >= begin) & (calls < end)).sum())
         rows = np.flatnonzero(gpu.usable & (gpu.start < end) & (gpu.end > begin))

@@ -35,7 +35,7 @@ from foretrace.model.arguments import Signature
 from foretrace.model.captures import Captured
 from foretrace.model.costs import OpCall
 from foretrace.model.host import BEGINS_CAPTURE, COPIES, ENDS_CAPTURE
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.module_calls import PREFIX
 from foretrace.model.recording import Recording
 from foretrace.model.serving import served_batch
@@ -43,7 +43,7 @@ from foretrace.names import families
 from foretrace.names.families import role_of_op
 from foretrace.read import captures as found_in
 from foretrace.read.captures import CaptureFile
-from foretrace.schema.ledger import CODES, Note
+from foretrace.schema.ledger import CODES, LedgerBuilder, Note
 
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
 
@@ -121,16 +121,12 @@ def replays(trace: Recording) -> list[GraphReplay]:
     side = trace.tables["gpu"]
     node[np.searchsorted(gpu.id, side["event"].to_numpy())] = filled(side["graph_node"], -1)
     order = np.lexsort((gpu.start[launched], node[launched], gpu.launch[launched]))
-    rows = launched[order]
-    edges = np.flatnonzero(np.diff(gpu.launch[rows])) + 1
-    return [_replay(trace, part) for part in np.split(rows, edges) if len(part)]
-
-
-def _replay(trace: Recording, rows: Ints) -> GraphReplay:
-    gpu, host = trace.gpu, trace.host
-    kinds = np.where(gpu.is_kernel[rows], KERNEL, np.where(gpu.is_memcpy[rows], COPY, FILL))
-    names = [host.names[number] for number in host.name[gpu.id[rows]].tolist()]
-    return GraphReplay(tuple(kinds.tolist()), tuple(names), int(gpu.launch[rows[0]]), rows)
+    found = []
+    for rows in split_by(gpu.launch[launched[order]], launched[order]):
+        kinds = np.where(gpu.is_kernel[rows], KERNEL, np.where(gpu.is_memcpy[rows], COPY, FILL))
+        names = tuple(host.names[number] for number in host.name[gpu.id[rows]].tolist())
+        found.append(GraphReplay(tuple(kinds.tolist()), names, int(gpu.launch[rows[0]]), rows))
+    return found
 
 
 _SIZE = regex(
@@ -225,8 +221,9 @@ def fits(kernel: str, chain: Sequence[str]) -> bool | None:
     if not chain:
         return None
     found, roles = families.decode(kernel), [role_of_op(op) for op in chain]
-    stated = _stated(str(found.get("op") or ""))
-    if stated:
+    named = str(found.get("op") or "")  # `aten::fill_ / zero_` is the name of one ATen op
+    if named.startswith("aten::"):
+        stated = {_stem(part) for part in _WORD.findall(named)}
         called = {_stem(op) for op in chain}
         called |= {_ALIASES[op] for op in called & _ALIASES.keys()}
         if stated & called:
@@ -236,13 +233,6 @@ def fits(kernel: str, chain: Sequence[str]) -> bool | None:
     if found.role in _MATMULS:
         return True if _MATMULS & set(roles) else False if roles[-1] in _SIMPLE else None
     return True if found.role in roles and found.role != "other" else None
-
-
-def _stated(text: str) -> set[str]:
-    """`aten::fill_ / zero_` -> {fill, zero}; empty unless the name is that of one ATen op."""
-    if not text.startswith("aten::"):
-        return set()
-    return {_stem(part) for part in _WORD.findall(text)}
 
 
 def sizes_fit(kernel: str, grid: Sequence[int], block: Sequence[int], call: OpCall) -> bool | None:
@@ -414,7 +404,9 @@ class Join:
         """
         if count == 1:
             return [0] * len(equal)
-        ids = [self._graph_id(each) for each in equal]
+        rows = self.trace.gpu.side_row[[each.rows[0] for each in equal]].tolist()
+        column = self.trace.tables["gpu"]["graph_id"]
+        ids = [(column[row] if row >= 0 else None) or 0 for row in rows]
         known = sorted(set(ids))
         if known[0] > 0:
             return [known.index(each) for each in ids] if len(known) == count else None
@@ -428,11 +420,6 @@ class Join:
         turn = np.empty(len(equal), np.int64)
         turn[order] = np.tile(np.arange(count), len(groups))
         return list(turn.tolist())
-
-    def _graph_id(self, replay: GraphReplay) -> int:
-        rows = self.trace.gpu.side_row[replay.rows[:1]]
-        found = self.trace.tables["gpu"]["graph_id"][int(rows[0])] if rows[0] >= 0 else None
-        return found or 0
 
     def _set(self, replay: GraphReplay, graph: Graph, places: Ints) -> None:
         told = places >= 0
@@ -470,6 +457,7 @@ def _agreed(fitting: Sequence[Fit]) -> Ints:
 
 
 LISTED = 5  # files that are named
+LEFT_OUT = "capture_left_out"
 
 
 def join_captures(
@@ -522,19 +510,16 @@ def _opened(
 def _conclude(trace: Recording, made: Join, names: Sequence[str], problems: list[str]) -> None:
     """What was linked, what was not, and which files were of no use."""
     rows = sum(len(each.rows) for each in made.replays)
-    linked = int((made.launch >= 0).sum())
+    linked, notes = int((made.launch >= 0).sum()), LedgerBuilder()
     whole = f"{plural(rows, 'replayed GPU event')}"
-    notes = []
-    if linked:
-        text = f"{linked:,} of {whole} have the op of their graph's capture"
-        notes.append(_made("captured", linked, text))
+    notes.note("captured", linked, f"{linked:,} of {whole} have the op of their graph's capture")
+    text = f"{rows - linked:,} of {whole} fit no capture of their graph: their ops are unknown"
+    notes.note("capture_mismatch", rows - linked, text)
     if linked < rows:
-        text = f"{rows - linked:,} of {whole} fit no capture of their graph: their ops are unknown"
-        notes.append(_made("capture_mismatch", rows - linked, text))
         said = {problem.partition(": ")[0] for problem in problems}
         unused = [place for place in range(len(names)) if place not in made.used]
         problems += [f"{names[at]}: {made.why(at)}" for at in unused if names[at] not in said]
-    trace.ledger = trace.ledger.with_notes(tuple(notes))
+    trace.ledger = trace.ledger.with_notes(notes.freeze().notes)
     _note(trace, problems)
 
 
@@ -543,9 +528,5 @@ def _note(trace: Recording, problems: Sequence[str]) -> None:
     shown = list(problems[:LISTED])
     if len(problems) > LISTED:
         shown.append(f"and {len(problems) - LISTED:,} more")
-    notes = [_made("capture_left_out", 1, text) for text in shown]
+    notes = [Note(LEFT_OUT, CODES[LEFT_OUT][0], 1, text) for text in shown]
     trace.ledger = trace.ledger.with_notes(tuple(notes))
-
-
-def _made(code: str, count: int, text: str) -> Note:
-    return Note(code, CODES[code][0], count, text)

@@ -155,14 +155,6 @@ def takes(
     return price
 
 
-def estimate(tensors: Sequence[Tensor], note: str) -> Cost | None:
-    """Each of these arguments touched once, read or written; None without arguments."""
-    touched = total(tensors)
-    if touched is None:
-        return unknown("the size of an element type is not known")
-    return Cost(None, None, None, note, Certainty.ESTIMATE, touched) if tensors else None
-
-
 def unknown(why: str) -> Cost:
     """The cost of an op whose arguments do not say what it moves."""
     return Cost(None, None, None, why)
@@ -278,9 +270,11 @@ def _sort(kernel: Launch, items: int | None) -> Cost | None:
     keys, values = Tensor((items,), key), Tensor((items,), value.rpartition("::")[2])
     if step == "Histogram":
         return at_least([keys], None, "reads the keys")
-    if step == "Onesweep" and values.type in SIZES:
+    if step != "Onesweep":
+        return None
+    if values.type in SIZES:
         return at_least([keys, values], [keys, values], "reads and writes keys and values")
-    return at_least([keys], [keys], "reads and writes the keys") if step == "Onesweep" else None
+    return at_least([keys], [keys], "reads and writes the keys")
 
 
 def _scan(kernel: Launch) -> Cost | None:

@@ -91,9 +91,8 @@ class Layer(Struct, frozen=True):
     def note(self) -> str:
         """The range, and what is counted."""
         least, mean, most = self.reached
-        return (
-            f"weights of {mean:.1f} experts, as even choices reach; {least} to {most} are possible"
-        )
+        range_ = f"{least} to {most} are possible"
+        return f"weights of {mean:.1f} experts, as even choices reach; {range_}"
 
 
 def _matmul(layer: Layer, bits: tuple[float, float, float], sizes: tuple[int, int, int]) -> Cost:
@@ -127,20 +126,16 @@ def _last(layer: Layer, bits: tuple[float, float, float]) -> Cost:
 def grouped(kernel: Launch) -> GroupedMatmul | None:
     """What the name and the grid of a grouped matmul state; None for any other kernel."""
     ogs = _OGS.match(kernel.name)
-    if ogs and all(kind in _BITS for kind in ogs.groups()[:3]):
-        out, given, weight = (_BITS[kind] for kind in ogs.groups()[:3])
-        rows, columns, parts = map(int, ogs.groups()[3:])
-        blocks = kernel.blocks // parts if parts else 0
-        gated = bool(_GATED.search(kernel.name))
-        return GroupedMatmul(rows, columns, (out, given, weight), blocks, gated)
-    bmm = _BMM.match(kernel.name) if "transOut" in kernel.name else None
-    if bmm and all(kind in _BITS for kind in bmm.groups()[:3]):
-        out, weight, given = (_BITS[kind] for kind in bmm.groups()[:3])
-        tile = (int(bmm[5]), int(bmm[4]))
-        return GroupedMatmul(
-            *tile, (out, given, weight), kernel.blocks, bool(_GATED.search(kernel.name))
-        )
-    return None
+    found = ogs or (_BMM.match(kernel.name) if "transOut" in kernel.name else None)
+    if found is None or not _BITS.keys() >= set(found.groups()[:3]):
+        return None
+    out, *others = (_BITS[kind] for kind in found.groups()[:3])
+    given, weight = others if ogs else others[::-1]
+    rows, columns = map(int, found.groups()[3:5] if ogs else (found[5], found[4]))
+    parts = int(ogs[6]) if ogs else 1
+    blocks = kernel.blocks // parts if parts else 0
+    gated = bool(_GATED.search(kernel.name))
+    return GroupedMatmul(rows, columns, (out, given, weight), blocks, gated)
 
 
 def _row_tiles(rows: int, experts: int, tile: int) -> int:
@@ -176,9 +171,8 @@ def _hidden_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Co
     layer = _layer(call, *matmuls) if len(matmuls) == 2 else None
     mine, tokens = grouped(kernel), call.need(0)
     if mine is not None and layer is not None:
-        return (
-            _last(layer, mine.bits) if mine == matmuls[1] else _first(layer, mine.bits, layer.inner)
-        )
+        is_last = mine == matmuls[1]
+        return _last(layer, mine.bits) if is_last else _first(layer, mine.bits, layer.inner)
     if any(mark in kernel.name for mark in _FINAL):
         rows = Tensor((layer.pairs if layer else 0, *tokens.dims[1:]), tokens.type)
         return at_least([rows], [tokens.dense()], "reads a row for each choice, writes their sums")
@@ -239,20 +233,15 @@ _FUSED = (
     "rocm_aiter_asm_moe_tkw1"
 )
 _HIDING = "moe_forward moe_forward_shared"
+_FUSED_OPS = [
+    *table(_FUSED, None, "vllm::"),
+    *table("inplace_fused_experts outplace_fused_experts", None, "sglang::"),
+    "aiter::fused_moe_",
+]
 
 EXPERTS = CostKind(
-    prices={
-        **table(_HIDING, unstated(HIDDEN), "vllm::"),
-        **table(_FUSED, _fused, "vllm::"),
-        **table("inplace_fused_experts outplace_fused_experts", _fused, "sglang::"),
-        "aiter::fused_moe_": _fused,
-    },
-    shares={
-        **table(_HIDING, _hidden_share, "vllm::"),
-        **table(_FUSED, _fused_share, "vllm::"),
-        **table("inplace_fused_experts outplace_fused_experts", _fused_share, "sglang::"),
-        "aiter::fused_moe_": _fused_share,
-    },
+    table(_HIDING, unstated(HIDDEN), "vllm::") | dict.fromkeys(_FUSED_OPS, _fused),
+    table(_HIDING, _hidden_share, "vllm::") | dict.fromkeys(_FUSED_OPS, _fused_share),
 )
 
 

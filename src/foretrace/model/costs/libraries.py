@@ -21,10 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from foretrace.base.patterns import regex
-from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._call import OpCall, Tensor, total
 from foretrace.model.costs._cost import (
     Cost,
     CostKind,
@@ -32,7 +30,6 @@ from foretrace.model.costs._cost import (
     Price,
     at_least,
     cub_part,
-    estimate,
     moved,
     table,
     takes,
@@ -188,6 +185,7 @@ LIGER = CostKind(
 
 HIDDEN = "weights, indices and states are not among the arguments"
 PADDING = "leaves out the scales and the padding of the rows"
+_OFFSETS = takes("in -> 0", "reads the lengths, writes their sums", least=True)
 VALUES = "how many values the chosen rows hold depends on the data"
 
 
@@ -213,10 +211,8 @@ def _offsets(call: OpCall) -> Cost | None:
 
 
 def _offsets_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-    lengths = call.need(0)
-    if len(lengths.dims) != 1 or "DeviceScanKernel" not in kernel.name:
-        return None
-    return at_least([lengths], [lengths.dense()], "reads the lengths, writes their sums")
+    scans = "DeviceScanKernel" in kernel.name and len(call.need(0).dims) == 1
+    return _OFFSETS(call) if scans else None
 
 
 def _permute(call: OpCall) -> Cost | None:
@@ -274,16 +270,18 @@ def _fused(call: OpCall) -> Cost | None:
     if not sizes:
         return unknown(IN_PART)
     points = math.prod(sizes)
-    reached = [Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors]
-    found = estimate(reached, NOTE)
-    if found and len(tensors) == 2 and all(each.stored == points for each in tensors):
-        read = found.touched if _GATED_BY_NAME.match(call.name) else None
-        if read:
-            return Cost(None, read, read // 2, GATED, Certainty.ESTIMATE, least=read)
+    touched = total(Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors)
+    if touched is None:
+        return unknown("the size of an element type is not known")
+    if not tensors:
+        return None
+    whole = len(tensors) == 2 and all(each.stored == points for each in tensors)
+    if touched and whole and _GATED_BY_NAME.match(call.name):
+        return Cost(None, touched, touched // 2, GATED, Certainty.ESTIMATE, least=touched)
     covered = all(tensor.stored in {points, *sizes} for tensor in tensors)
-    if found is None or not covered or _PICKING.match(call.name):
-        return found
-    return replace(found, certainty=Certainty.AT_LEAST)
+    sure = covered and not _PICKING.match(call.name)
+    certainty = Certainty.AT_LEAST if sure else Certainty.ESTIMATE
+    return Cost(None, None, None, NOTE, certainty, touched)
 
 
 def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:

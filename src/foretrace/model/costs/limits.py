@@ -197,11 +197,9 @@ def roof_shares(device: Device | None, precision: str | None, rates: Roofline) -
     """The share of every roof whose rate is known, that of the arithmetic first."""
     if device is None:
         return []
-    roofs, peak = with_measured(device), None
-    if precision:
-        peak = roofs.peak_flops.get(precision)
+    roofs = with_measured(device)
     pairs = (
-        (precision or "", rates.tflops, peak and peak / 1e12),
+        (precision or "", rates.tflops, roofs.peak_flops.get(precision or "", 0.0) / 1e12),
         ("HBM", rates.gbps, roofs.bytes_per_s / 1e9),
         ("L2", rates.gbps, (cache_rate(device) or 0) / 1e9),
     )
@@ -335,6 +333,11 @@ class Traits(Struct, frozen=True):
     bus_gbps: float | None = None  # of a collective, where the trace has its message
     cached: CacheUse | None = None  # of a kernel that is faster than HBM
 
+    @property
+    def start_ns(self) -> int:
+        """What it takes beside its work at the roof."""
+        return MATMUL_START_NS if self.role in ("gemm", "gemv") else START_NS
+
 
 def limit(
     device: Device | None, work: Work, place: Roofline, launch: Footprint, traits: Traits
@@ -357,7 +360,8 @@ def limit(
             return "unknown", "far from compute, bytes not known"
         return "compute", "the peak of its units is not known"
     if place.share >= AT_ROOF:
-        return place.nearest, _at_roof(place, work)
+        share, _, roof = _reached(place, work).rpartition(" of ")
+        return place.nearest, f"{share} of the {roof} roof"
     starved = _starved(device, work, place, launch, traits)
     if starved:
         return "latency", f"latency: {starved}"
@@ -387,11 +391,6 @@ def _from_cache(cached: CacheUse | None) -> str:
     return f"{sure}: {who} wrote {bytes_text(first.bytes)} {time_text(first.before_ns)} before"
 
 
-def _at_roof(place: Roofline, work: Work) -> str:
-    share, _, roof = _reached(place, work).rpartition(" of ")
-    return f"{share} of the {roof} roof"
-
-
 def _about(place: Roofline, work: Work) -> str:
     """A lower bound is one of bytes: the FLOP beside it are exact."""
     if place.nearest == "compute" and work.certainty == Certainty.AT_LEAST:
@@ -413,7 +412,7 @@ def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, tra
     """Too little work, or too few blocks, to keep the GPU busy."""
     ns, needed = work.ns or 0, place.work_ns or 0
     few = 0 < launch.blocks < AT_ROOF * device.sms and device.arch.startswith("sm_")
-    setup = max(SETUP_NS, _start_ns(traits))
+    setup = max(SETUP_NS, traits.start_ns)
     brief = SHORT_NS if device.arch.startswith("sm_") else AMD_SHORT_NS
     short = ns - needed <= setup if work.certainty == Certainty.EXACT else ns <= brief
     if few and (needed >= TINY_NS or not short):
@@ -427,13 +426,9 @@ def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, tra
     return ""
 
 
-def _start_ns(traits: Traits) -> int:
-    return MATMUL_START_NS if traits.role in ("gemm", "gemv") else START_NS
-
-
 def _below(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
     beside = (work.ns or 0) - (place.work_ns or 0)
-    short = "" if beside > _start_ns(traits) else f"only {time_text(work.ns)} long"
+    short = "" if beside > traits.start_ns else f"only {time_text(work.ns)} long"
     cause = short or _cause(device, launch, traits)
     reached = _reached(place, work)
     if cause:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
@@ -250,26 +249,23 @@ _PRICES = {
 OPTIMIZER = CostKind(_PRICES, dict.fromkeys(_PRICES, _share))
 
 
-class _Reduction(Struct, frozen=True):
-    """`dims` and `dtype`: places of the dimensions and of an explicit dtype; -1 for no such place.
+def _reduced(*rules: str, dims: int = 1, dtype: int = -1) -> Price:
+    """A rule per output: `same` as the input, `sum` (integers widen), `float`, or a type by name.
 
-    `types` is a rule per output: `same` as the input, `sum` (integers widen to 64 bits), `float`,
-    or a type by name.
+    `dims` and `dtype` are the places of the dimensions and of an explicit dtype; -1 for no such.
     """
 
-    dims: int = 1
-    types: tuple[str, ...] = ("same",)
-    dtype: int = -1
-
-    def __call__(self, call: OpCall) -> Cost:
+    def price(call: OpCall) -> Cost:
         source = call.need(0)
-        kept = _kept(call, source, self.dims)
+        kept = _kept(call, source, dims)
         if kept is None:
             note = "the reduced dimensions are not recorded"
             return at_least([source], None, note, source.elements)
-        given = call.scalar_type(self.dtype)
-        outs = [Tensor((kept,), given or _type(rule, source.type)) for rule in self.types]
+        given = call.scalar_type(dtype)
+        outs = [Tensor((kept,), given or _type(rule, source.type)) for rule in rules]
         return moved([source], outs, source.elements)
+
+    return price
 
 
 def _kept(call: OpCall, source: Tensor, place: int) -> int | None:
@@ -294,19 +290,17 @@ def _type(rule: str, source: str) -> str:
     return with_number(source, FLOATING) if rule == "float" else rule
 
 
-_MAXIMUM, _EXTREME = pointwise((0, 1)), _Reduction(types=("same", "long int"))
-
-
 def _extreme(call: OpCall) -> Cost | None:
     """max, min: of two tensors, along a dimension with indices, or of everything."""
     if call.tensor(1) is not None:
-        return _MAXIMUM(call)
-    return _EXTREME(call) if len(call.types) > 1 else _Reduction()(call)
+        return pointwise((0, 1))(call)
+    rules = ("same", "long int") if len(call.types) > 1 else ("same",)
+    return _reduced(*rules)(call)
 
 
 def _total(rule: str) -> Price:
     """sum (self, dtype) and, with more than two arguments, sum (self, dim, keepdim, dtype)."""
-    whole, along = _Reduction(-1, (rule,), dtype=1), _Reduction(1, (rule,), dtype=3)
+    whole, along = _reduced(rule, dims=-1, dtype=1), _reduced(rule, dtype=3)
     return lambda call: whole(call) if len(call.types) <= 2 else along(call)
 
 
@@ -314,15 +308,15 @@ REDUCTION = CostKind(
     {
         **table("sum nansum prod", _total("sum")),
         **table("mean nanmean", _total("float")),
-        **table("amax amin logsumexp", _Reduction()),
+        **table("amax amin logsumexp", _reduced("same")),
         **table("max min median", _extreme),
-        **table("all any", _Reduction(types=("bool",))),
-        **table("argmax argmin count_nonzero", _Reduction(types=("long int",))),
-        **table("var std", _Reduction(types=("float",))),
-        **table("var_mean std_mean", _Reduction(types=("float", "float"))),
-        "aten::aminmax": _Reduction(types=("same", "same")),
+        **table("all any", _reduced("bool")),
+        **table("argmax argmin count_nonzero", _reduced("long int")),
+        **table("var std", _reduced("float")),
+        **table("var_mean std_mean", _reduced("float", "float")),
+        "aten::aminmax": _reduced("same", "same"),
         # (self, p or ord, dim, keepdim, dtype)
-        **table("norm linalg_vector_norm", _Reduction(dims=2, types=("float",), dtype=4)),
+        **table("norm linalg_vector_norm", _reduced("float", dims=2, dtype=4)),
     }
 )
 
@@ -341,7 +335,7 @@ def _topk(call: OpCall) -> Cost:
     return moved([source], [out, out.dense("long int")], note=PASSES)
 
 
-def _scanned(call: OpCall) -> tuple[Tensor, list[Tensor]]:
+def _scanned(call: OpCall) -> tuple[list[Tensor], list[Tensor]]:
     """Input and outputs of cumsum, cumprod (self, dim, dtype): integers widen to 64 bits.
 
     cummax and cummin add indices. Old traces record the empty place of a new result before `self`.
@@ -349,16 +343,11 @@ def _scanned(call: OpCall) -> tuple[Tensor, list[Tensor]]:
     place = 1 if list(call.types[:1]) == [""] else 0
     source = call.need(place)
     if call.name in ("aten::cummax", "aten::cummin"):
-        return source, [source.dense(), source.dense("long int")]
+        return [source], [source.dense(), source.dense("long int")]
     if call.name.endswith("_"):
-        return source, [source.dense()]
+        return [source], [source.dense()]
     widened = "long int" if category(source.type) <= INTEGER else source.type
-    return source, [source.dense(call.scalar_type(place + 2) or widened)]
-
-
-def _scan(call: OpCall) -> Cost:
-    source, outs = _scanned(call)
-    return moved([source], outs)
+    return [source], [source.dense(call.scalar_type(place + 2) or widened)]
 
 
 def _sort_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -371,8 +360,7 @@ def _scan_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost
     scans = sum("DeviceScanKernel" in each.name for each in kernels)
     if "DeviceScanKernel" not in kernel.name or scans > 1:
         return None
-    source, outs = _scanned(call)
-    return at_least([source], outs, "reads the input, writes the result")
+    return at_least(*_scanned(call), "reads the input, writes the result")
 
 
 _SCANS = "cumsum cumsum_ cumprod cumprod_ logcumsumexp cummax cummin"
@@ -382,7 +370,7 @@ SORT = CostKind(
         **table("sort msort", takes("in -> 0, 0 long int", PASSES)),
         "aten::argsort": takes("in -> 0 long int", PASSES),
         **table("topk kthvalue", _topk),
-        **table(_SCANS, _scan),
+        **table(_SCANS, lambda call: moved(*_scanned(call))),
         "aten::searchsorted": takes("in in -> 1 long int"),  # a 64-bit place per value
         "aten::bucketize": takes("in in -> 0 long int"),
     },

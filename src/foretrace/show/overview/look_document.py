@@ -18,7 +18,7 @@ from foretrace.model.idle import unrecorded_wait
 from foretrace.model.intervals import Bools
 from foretrace.model.metadata import device_of
 from foretrace.model.modules import CPU
-from foretrace.model.reach import gpu_time_below, is_view, kernels_below
+from foretrace.model.reach import gpu_time_below, is_view, work_below
 from foretrace.model.serving import ServedBatch
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -223,7 +223,7 @@ def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
         return []
     numbers, inverse = coded(host.name[rows])
     on_cpu = runs_on_cpu(trace)
-    launched, work = kernels_below(trace), trace.work_below
+    launched, work = work_below(trace, kernels=True), trace.work_below
     if on_cpu:
         work = computing_ops(trace)[1].astype(np.int64)  # a reshape that copies is no view
     told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))

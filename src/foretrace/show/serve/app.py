@@ -314,7 +314,7 @@ class Queries:
         try:
             await asyncio.wait((running, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            process.end()
+            process.close()
             self._spare = self._spare or QueryProcess()
         return await running
 
