@@ -230,7 +230,8 @@ class Gpu:
         self.in_graph[rows] = filled(side["graph_id"], 0) != 0
         for name, column in (("pid", self.device), ("tid", self.stream)):
             texts = tables["tracks"][name].to_list()
-            written = np.array([_number(text) for text in texts], np.int64)
+            numbers = [whole(text.rsplit(" ", 1)[-1]) for text in texts]
+            written = np.array([NONE if each is None else each for each in numbers], np.int64)
             drawn = written[self.host.track[self.id]]
             if name == "pid":
                 self.misplaced: Bools = (column != NONE) & (column != drawn) & (drawn >= 0)
@@ -432,8 +433,3 @@ class Gpu:
     def _usable(self, rows: Bools | Ints) -> Ints:
         chosen: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
         return chosen[self.usable[chosen]]
-
-
-def _number(text: str) -> int:
-    number = whole(text.rsplit(" ", 1)[-1])
-    return NONE if number is None else number

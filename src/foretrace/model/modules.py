@@ -6,6 +6,7 @@ the calls of a module keep is what they allocated less what they freed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -133,17 +134,15 @@ class Modules:
             rows.append(row if own is None else replace(row, memory_bytes=int(own[at])))
         return [*rows, *self._outside()]
 
-    def _below(self) -> list[Ints]:
+    def _below(self) -> Iterator[Ints]:
         """The columns, summed over each module call and those inside it."""
-        work = self._work
-        inside, call = work.owners.first_call[work.inside], work.owners.call
-        held = [inside, inside, *([call] * (len(work.columns) - 2))]
-        return [self._summed(*pair) for pair in zip(held, work.columns, strict=True)]
-
-    def _summed(self, call: Ints, values: Ints) -> Ints:
-        own = np.zeros(len(self._calls.paths.above), values.dtype)
-        np.add.at(own, call[call >= 0], values[call >= 0])
-        return summed(self._calls.paths.above, own)
+        work, above = self._work, self._calls.paths.above
+        inside = work.owners.first_call[work.inside]
+        for at, values in enumerate(work.columns):
+            call = inside if at < 2 else work.owners.call
+            own = np.zeros(len(above), values.dtype)
+            np.add.at(own, call[call >= 0], values[call >= 0])
+            yield summed(above, own)
 
     def _outside(self) -> list[ModuleWork]:
         """What no module owns, by name, most time first."""

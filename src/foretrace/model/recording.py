@@ -22,7 +22,7 @@ import numpy as np
 from foretrace.base.arrays import filled
 from foretrace.base.units import times_text
 from foretrace.model.arguments import Arguments
-from foretrace.model.captures import Captured, append_tables, nothing
+from foretrace.model.captures import Captured, append_tables
 from foretrace.model.compiled import CompiledTrace
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
@@ -152,7 +152,8 @@ class Recording:
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self.captures: tuple[Recording, ...] = ()
-        self.captured: Captured = nothing(len(self.gpu))
+        none = np.full(len(self.gpu), -1, np.int64)
+        self.captured = Captured(none, none)
         if not bool(self.host.lasting.any()):
             notes.note("no_complete_events")
         elif not self.spans.steps:

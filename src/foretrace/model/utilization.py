@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from foretrace.base.arrays import median
 from foretrace.base.units import percent_text
@@ -23,7 +22,7 @@ from foretrace.model import bounds
 from foretrace.model.analysis import Analysis
 from foretrace.model.costs import MAIN, peak_flops
 from foretrace.model.idle import spent_in
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Bools, Floats, Ints
 from foretrace.model.metadata import device_of
 from foretrace.model.recording import op_call
 from foretrace.model.roofs import dtype_of
@@ -37,7 +36,6 @@ MOST_OF_FLOOR = 0.9
 # From here on what is left out is less than a figure of two digits shows.
 NEARLY_ALL = 0.99
 REPEAT = "repeat_kv"  # the group of these copies
-Floats = NDArray[np.float64]
 
 
 class Utilization(Struct, frozen=True):
@@ -64,7 +62,7 @@ class Ideal(Struct, frozen=True):
     flops: Floats
     flop_ns: Floats
     byte_ns: Floats
-    matmul: NDArray[np.bool_]
+    matmul: Bools
 
 
 def utilization(trace: Analysis, spans: Sequence[Span] = ()) -> Utilization:
@@ -126,10 +124,9 @@ def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
 def _cache_known(trace: Analysis, works: Sequence[Ints]) -> bool:
     """Whether the bytes of most of the attention are known, not only a lower bound of them."""
     sure = np.zeros(len(trace.gpu), bool)
-    certainty = (
-        trace.kernel_cases["cost_certainty"].is_in(["exact", "at_most", "estimate"]).to_numpy()
-    )
-    sure[trace.order.row] = certainty[trace.order.case]
+    certainty = trace.kernel_cases["cost_certainty"]
+    known = certainty.is_in(["exact", "at_most", "estimate"]).to_numpy()
+    sure[trace.order.row] = known[trace.order.case]
     rows = np.concatenate(works)
     rows = rows[trace.work_roles[rows] == "attention"]
     length = trace.gpu.length[rows]

@@ -14,16 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import Bools
 from foretrace.base.patterns import regex
 from foretrace.schema.snapshot import ALLOC, FREE, NO_STACK, History, Numbers, Snapshot, StackFrame
 
 BEFORE = -1  # the start of what was allocated before the history begins
-Marked = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Lifetimes(Struct, frozen=True):
@@ -46,12 +45,12 @@ class Lifetimes(Struct, frozen=True):
         return len(self.addr)
 
     @property
-    def before(self) -> Marked:
+    def before(self) -> Bools:
         """Those that were live when the history began."""
         return np.equal(self.start, BEFORE)
 
     @property
-    def kept(self) -> Marked:
+    def kept(self) -> Bools:
         """Those that nothing freed."""
         return np.equal(self.end, self.events)
 
@@ -167,10 +166,10 @@ class StackFacts(Struct, frozen=True):
     ran: Numbers
     line: Numbers
     lines: Sequence[str]
-    in_module: Marked
-    workspace: Marked
-    builds: Marked
-    drops: Marked
+    in_module: Bools
+    workspace: Bools
+    builds: Bools
+    drops: Bools
     optimizes: Sequence[int]
     inner: Numbers
     words: Sequence[frozenset[str]]
@@ -349,7 +348,7 @@ class _Order:
         self.failed_at = failed_at
 
 
-def _next(start: Numbers, lives: Lifetimes, wanted: Marked) -> Numbers:
+def _next(start: Numbers, lives: Lifetimes, wanted: Bools) -> Numbers:
     """The first start of a wanted allocation after each start; the number of events where none."""
     starts = np.append(np.sort(lives.start[wanted & ~lives.before]), lives.events)
     return starts[np.searchsorted(starts[:-1], start, side="right")]
@@ -369,7 +368,7 @@ def _pass_end(lives: Lifetimes, ran: Numbers, inner: Numbers) -> Numbers:
     return np.asarray(last[np.maximum(at, 0)])
 
 
-def grows(lives: Lifetimes, facts: StackFacts) -> Marked:
+def grows(lives: Lifetimes, facts: StackFacts) -> Bools:
     """Allocations of a line that takes a little more each time: a cache that is copied to grow."""
     order = stable_order(lives.stack)  # they are in order of their start
     stack, size = lives.stack[order], lives.size[order]
@@ -425,7 +424,7 @@ def _states(snapshot: Snapshot) -> int:
     return max(known, default=2)
 
 
-def _in_graph_pool(snapshot: Snapshot, device: int, lives: Lifetimes) -> Marked:
+def _in_graph_pool(snapshot: Snapshot, device: int, lives: Lifetimes) -> Bools:
     pools = [each for each in snapshot.segments if each.graph and each.device == device]
     found = np.zeros(len(lives), np.bool_)
     for segment in pools:

@@ -78,16 +78,12 @@ def _device(
     history = History(device, action, addr, np.abs(size), time, zero, stacks.of[rows])
     total, reserved = table.allocated[rows], table.reserved[rows]
     first = int(total[0] - size[0]) if total[0] >= 0 else 0
-    earlier = max(first - _freed_later(addr, size), 0)
+    # less what the trace frees and never allocated
+    known = size[np.unique(addr, return_index=True)[1]]
+    earlier = max(first + int(known[known < 0].sum()), 0)
     blocks = [HeldBlock(_EARLIER, earlier, earlier, "active_allocated", 0)] if earlier else []
     held = max(int(reserved.max()), int(total.max()), 0)
     return history, Segment(device, _EARLIER, held, 0, False, False, blocks)
-
-
-def _freed_later(addr: Numbers, size: Numbers) -> int:
-    """Bytes that the trace frees and never allocated."""
-    _, first = np.unique(addr, return_index=True)
-    return int(-size[first][size[first] < 0].sum())
 
 
 class _Chains:
@@ -99,27 +95,21 @@ class _Chains:
         chosen = host.is_op | host.is_region | python
         paths = host.paths(chosen & host.lasting)
         row = around(host, paths, table.event)
-        self.frames: list[StackFrame] = []
         self.stacks: dict[tuple[int, ...], int] = {(): 0}
         self._numbers: dict[StackFrame, int] = {}
         self._has_python = bool(python.any())
         number, first, back = np.unique(paths.numbers(row), return_index=True, return_inverse=True)
         known = np.array([self._stack(paths.names(int(row[at]), host.names)) for at in first])
         self.of = known[back] if len(number) else np.zeros(0, np.int64)
+        self.frames = list(self._numbers)
 
     def _stack(self, names: tuple[str, ...]) -> int:
         frames = [frame for name in reversed(names) if (frame := _frame(name)) is not None]
         passes = any(frame == _ENGINE or "/torch/optim/" in frame.file for frame in frames)
         if not self._has_python and frames and not passes:
             frames.append(_CALL)  # without Python functions nothing says that a module was called
-        stack = tuple(self._frame_number(frame) for frame in frames)
+        stack = tuple(self._numbers.setdefault(frame, len(self._numbers)) for frame in frames)
         return self.stacks.setdefault(stack, len(self.stacks))
-
-    def _frame_number(self, frame: StackFrame) -> int:
-        number = self._numbers.setdefault(frame, len(self.frames))
-        if number == len(self.frames):
-            self.frames.append(frame)
-        return number
 
 
 def _frame(name: str) -> StackFrame | None:

@@ -28,12 +28,6 @@ class Captured(Struct, frozen=True):
     launch: Ints
 
 
-def nothing(count: int) -> Captured:
-    """No row has a capture."""
-    none = np.full(count, -1, np.int64)
-    return Captured(none, none)
-
-
 Text = TypeVar("Text", str, bytes)
 _SIDES = ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton")
 
@@ -50,7 +44,12 @@ def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list
     frames = dict(own.frames)
     frames["names"] = pl.DataFrame({"name": names}, schema={"name": pl.String})
     frames["signatures"] = signatures
-    frames["tracks"] = _joined([_tracks(part, at) for at, part in enumerate(parts)])
+    # a capture's processes are not those of the replay, even where the system reused a number
+    renamed = [
+        part["tracks"].with_columns(pl.format("capture {} {}", pl.lit(at), "pid").alias("pid"))
+        for at, part in enumerate(captures, 1)
+    ]
+    frames["tracks"] = _joined([own["tracks"], *renamed])
     tracks = np.cumsum([0, *(part["tracks"].height for part in parts)]).tolist()
     frames["events"] = _joined(
         [
@@ -78,21 +77,11 @@ def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(tables, how="vertical_relaxed")
 
 
-def _tracks(part: Tables, at: int) -> pl.DataFrame:
-    """A capture's processes are not those of the replay, even where the system reused a number."""
-    if not at:
-        return part["tracks"]
-    return part["tracks"].with_columns(
-        pl.format("capture {} {}", pl.lit(at), pl.col("pid")).alias("pid")
-    )
-
-
 def _signatures(parts: Sequence[Tables]) -> tuple[pl.DataFrame, list[Ints]]:
     rows = [list(map(msgspec.json.encode, part["signatures"].iter_rows())) for part in parts]
     written, maps = _numbered(rows)
     table = _joined([part["signatures"] for part in parts])
-    every = enumerate(text for part in rows for text in part)
-    place = {text: at for at, text in every}
+    place = {text: at for at, text in enumerate(text for part in rows for text in part)}
     return table[[place[text] for text in written]], maps
 
 

@@ -17,7 +17,6 @@ from pathlib import PurePosixPath
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base.arrays import filled
 from foretrace.base.patterns import regex
 from foretrace.model.arguments import Arguments, Signature
 from foretrace.model.compiled.accesses import base_op
@@ -66,7 +65,7 @@ class Regions:
         function = int(host.nearest(at, self.functions)[0])
         backward = function >= 0 and "Backward" in host.names[host.name[function]]
         if named < 0 and function >= 0:
-            forward = self._forward.get(self.sequence.get(function, NONE), -1)
+            forward = self._forward.get(self._sequence.get(function, NONE), -1)
             named = int(host.nearest(np.array([forward]), self.is_version)[0])
         found = version(host.names[host.name[named]]) if named >= 0 else None
         text = f"{found[0]}/{found[1]}" if found else ""
@@ -79,18 +78,16 @@ class Regions:
         return host.is_op & host.named(lambda name: name.startswith(FUNCTION))
 
     @cached_property
-    def sequence(self) -> dict[int, int]:
+    def _sequence(self) -> dict[int, int]:
         """The sequence number of autograd ops: a backward op has that of its forward op."""
-        table = self.tables["autograd"]
-        pairs = zip(table["event"].to_list(), filled(table["sequence"], NONE), strict=True)
-        return {event: int(number) for event, number in pairs if number != NONE}
+        return dict(self.tables["autograd"].select("event", "sequence").drop_nulls().iter_rows())
 
     @cached_property
     def _forward(self) -> dict[int, int]:
         host = self.host
-        rows = [row for row in np.flatnonzero(self.functions).tolist() if row in self.sequence]
-        names = {row: host.names[host.name[row]] for row in rows}
-        return {self.sequence[row]: row for row in rows if "Backward" not in names[row]}
+        forward = self.functions & ~host.named(lambda name: "Backward" in name)
+        rows = [row for row in np.flatnonzero(forward).tolist() if row in self._sequence]
+        return {self._sequence[row]: row for row in rows}
 
     def _ops_of_graphs(self) -> dict[int, list[int]]:
         """The ops of each graph that no other op of it called, in the order of time."""

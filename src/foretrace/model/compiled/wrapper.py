@@ -77,9 +77,7 @@ class Buffers:
             self.tensors[name] = replace(tensor, name=name)
             return True
         match value:
-            case ast.Subscript(value=ast.Name(id=whole)):
-                self.made_by[name] = whole
-            case ast.Name(id=whole):
+            case ast.Subscript(value=ast.Name(id=whole)) | ast.Name(id=whole):
                 self.made_by[name] = whole
             case ast.Constant() | ast.BinOp():
                 self.scalars[name] = ast.unparse(value).replace(" ", "")
@@ -126,12 +124,8 @@ def _allocated(call: ast.Call, name: str) -> NamedTensor | None:
         return None
     words = {word.arg: word.value for word in call.keywords}
     dtype = words.get("dtype", call.args[2] if len(call.args) > 2 else None)
-    device = words.get("device")
-    place = (
-        str(device.value)
-        if isinstance(device, ast.Constant)
-        else name.removeprefix("empty_strided").strip("_")
-    )
+    device, place = words.get("device"), name.removeprefix("empty_strided").strip("_")
+    place = str(device.value) if isinstance(device, ast.Constant) else place
     return NamedTensor("", short_type(dtype), sizes(call.args[0]), sizes(call.args[1]), place)
 
 
@@ -141,10 +135,9 @@ def declared(module: ast.Module) -> dict[str, NamedTensor]:
     for node in ast.walk(module):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function) as call):
-                if dotted(function).rpartition(".")[2] == "rand_strided":
-                    tensor = _allocated(call, "rand_strided")
-                    if tensor is not None:
-                        found[name] = replace(tensor, name=name)
+                made_by = dotted(function).rpartition(".")[2]
+                if made_by == "rand_strided" and (tensor := _allocated(call, made_by)):
+                    found[name] = replace(tensor, name=name)
     return found
 
 
@@ -185,13 +178,10 @@ class Walk:
     def _statements(self, body: list[ast.stmt]) -> None:
         for each in body:
             match each:
-                case ast.With(body=inner) | ast.For(body=inner) | ast.While(body=inner):
-                    self._statements(inner)
                 case ast.If(body=inner, orelse=last):
-                    self._statements(inner)
-                    self._statements(last)
-                case ast.Try(body=inner):
-                    self._statements(inner)
+                    self._statements([*inner, *last])
+                case ast.With() | ast.For() | ast.While() | ast.Try():
+                    self._statements(each.body)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     if not self.buffers.assign(name, value) and isinstance(value, ast.Call):
                         self._call(value, name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.model.costs._call import OpCall, Tensor
@@ -20,41 +19,33 @@ from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, 
 NONE = -1
 
 
-class _Places(Struct, frozen=True):
-    """Where an op keeps its arguments; one that always transposes has only `output_padding`."""
-
-    stride: int
-    padding: int
-    bias: int = NONE
-    dilation: int = NONE
-    groups: int = NONE
-    transposed: int = NONE
-    output_padding: int = NONE
-    residual: int = NONE
-
-    def is_transposed(self, call: OpCall) -> bool:
-        if self.transposed == NONE:
-            return self.output_padding != NONE
-        return bool(call.flag(self.transposed))
+_Places = dict[str, int]  # of the arguments, by name
 
 
 def _forward(arguments: str) -> Price:
     """`arguments` are those behind input and weight, in the order of the schema; `-` skips one."""
-    names = enumerate(arguments.split(), 2)
-    places = _Places(**{name: place for place, name in names if name != "-"})
+    places = {name: place for place, name in enumerate(arguments.split(), 2)}
 
     def price(call: OpCall) -> Cost | None:
         image, weight = call.need(0), call.need(1)
         if len(weight.dims) < 3:
             return None
-        reads = [image, weight, call.tensor(places.bias), call.tensor(places.residual)]
+        others = [call.tensor(places.get(name, NONE)) for name in ("bias", "residual")]
+        reads = [image, weight, *others]
         out = _output(call, places, image, weight)
         if out is None:
             note = "stride and padding are not recorded, so the output is unknown"
             return at_least(reads, None, note)
-        return moved(reads, [out], _flops(image, out, weight, places.is_transposed(call)))
+        return moved(reads, [out], _flops(image, out, weight, _is_transposed(call, places)))
 
     return price
+
+
+def _is_transposed(call: OpCall, places: _Places) -> bool:
+    """An op that always transposes has only `output_padding`."""
+    if "transposed" in places:
+        return bool(call.flag(places["transposed"]))
+    return "output_padding" in places
 
 
 def _backward(call: OpCall) -> Cost | None:
@@ -80,15 +71,15 @@ def _flops(image: Tensor, out: Tensor, weight: Tensor, transposed: bool) -> int:
 
 def _output(call: OpCall, places: _Places, image: Tensor, weight: Tensor) -> Tensor | None:
     axes = len(weight.dims) - 2
-    stride = _per_axis(call, places.stride, axes)
-    padding = _per_axis(call, places.padding, axes)
-    gaps = (1,) * axes if places.dilation == NONE else _per_axis(call, places.dilation, axes)
+    stride, padding = (_per_axis(call, places[name], axes) for name in ("stride", "padding"))
+    dilation = places.get("dilation")
+    gaps = (1,) * axes if dilation is None else _per_axis(call, dilation, axes)
     if not stride or not padding or not gaps or 0 in stride or len(image.dims) < axes + 1:
         return None
     rows = zip(image.dims[-axes:], weight.dims[2:], stride, padding, gaps, strict=True)
-    if places.is_transposed(call):
-        extra = _per_axis(call, places.output_padding, axes) or (0,) * axes
-        channels = weight.dims[1] * (call.integer(places.groups) or 1)
+    if _is_transposed(call, places):
+        extra = _per_axis(call, places["output_padding"], axes) or (0,) * axes
+        channels = weight.dims[1] * (call.integer(places.get("groups", NONE)) or 1)
         sizes = [
             (size - 1) * step - 2 * pad + gap * (taps - 1) + 1 + more
             for (size, taps, step, pad, gap), more in zip(rows, extra, strict=True)
