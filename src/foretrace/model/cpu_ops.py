@@ -13,7 +13,7 @@ import numpy as np
 
 from foretrace.base.arrays import distinct, median
 from foretrace.base.patterns import regex
-from foretrace.model.intervals import Bools, Ints, union_length
+from foretrace.model.intervals import Bools, Ints, split_by, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
@@ -180,9 +180,7 @@ def _busy(trace: Trace, events: Bools) -> Bools:
     """Those whose name usually spends most of its time in itself, and longer than any wrapper."""
     host, found = trace.host, np.zeros(trace.host.count, bool)
     rows = np.flatnonzero(events)
-    rows = rows[np.argsort(host.name[rows], kind="stable")]
-    edges = np.flatnonzero(np.diff(host.name[rows])) + 1
-    for same in np.split(rows, edges) if len(rows) else ():
+    for same in split_by(host.name[rows], rows):
         own = host.self_length[same]
         long = median(own.tolist()) >= WRAPPER_NS
         found[same] = long and median((own / np.maximum(host.length[same], 1)).tolist()) >= MOSTLY

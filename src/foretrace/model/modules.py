@@ -117,11 +117,8 @@ class Modules:
         events = np.flatnonzero(self._calls.is_module)
         if not len(events):
             return []
-        _, first, place = np.unique(
-            self._calls.paths.numbers(self._calls.owners.first_call[events]),
-            return_index=True,
-            return_inverse=True,
-        )
+        number = self._calls.paths.numbers(self._calls.owners.first_call[events])
+        _, first, place = np.unique(number, return_index=True, return_inverse=True)
         calls = np.bincount(place)
         sums = [np.bincount(place, weights=each[events]) for each in self._below()]
         own = kept_bytes(self.trace, self._calls.paths)

@@ -93,14 +93,11 @@ class Order:
         ns = time.astype(np.int64).tolist()
         first = np.unique(self.case, return_index=True)[1] if size else self.case
         rows = np.searchsorted(self._kernels["id"].to_numpy(), self.event[first])
-        reads, writes = (
-            self._kernels[name].gather(rows).to_list() for name in ("bytes_read", "bytes_written")
-        )
+        moved = self._kernels.select("bytes_read", "bytes_written")[rows].iter_rows(named=True)
+        each = zip(frame.iter_rows(named=True), count, ns, moved, strict=True)
         return [
-            self._case(
-                row, count=count[at], ns=ns[at], bytes_read=reads[at], bytes_written=writes[at]
-            )
-            for at, row in enumerate(frame.with_row_index().iter_rows(named=True))
+            self._case(row, number=at, count=times, ns=time, **both)
+            for at, (row, times, time, both) in enumerate(each)
         ]
 
     @cached_property
@@ -114,7 +111,6 @@ class Order:
         op = row["op"]
         same = {name: row[name] for name in _SAME.split()}
         return Case(
-            number=row["index"],
             id=replace(families.decode(row["name"]), short=row["short"]),
             op=row["ops"][0] if row["ops"] else "",
             call=None if op is None else op_call(self._trace, op),

@@ -16,7 +16,7 @@ from msgspec import Struct
 from foretrace.base.arrays import Narrow, distinct
 from foretrace.model.gpu import EVER, Gpu
 from foretrace.model.host import HOST_KINDS, Host, step_number
-from foretrace.model.intervals import Ints, innermost, open_at_start
+from foretrace.model.intervals import Ints, innermost, numbered, open_at_start
 
 # Steps or regions that may be open at once, more than any program nests: each costs its own look
 # at the work that it shares with the others. Further ones are left out, and noted.
@@ -57,8 +57,7 @@ class Spans:
     def _outermost(self, events: Ints) -> Ints:
         """Those that no range of the same name is around: it has their time and their work."""
         host = self.host
-        places = np.stack((host.track[events], host.name[events]))
-        same = np.unique(places, axis=1, return_inverse=True)[1].reshape(-1)
+        same = numbered(host.track[events], host.name[events])
         outermost: Ints = events[open_at_start(same, host.start[events], host.end[events]) == 0]
         return outermost
 

@@ -116,7 +116,7 @@ def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
     memory = median(
         np.nansum(ideal.byte_ns[work]) - repeated[span.work].sum() for work, span in pairs
     )
-    compute = median(float(np.nansum(ideal.flop_ns[work])) for work in works)
+    compute = _usual(ideal.flop_ns, works)
     read = "memory" if _cache_known(trace, works) else "weights"
     return Floor(float(max(memory, compute)), read if memory >= compute else "compute")
 
@@ -140,9 +140,8 @@ def _repeated(trace: Analysis) -> Floats:
     repeated = np.zeros(len(trace.gpu))
     rows = np.flatnonzero(trace.work_groups == REPEAT)
     op = trace.origins.op[rows]
-    _, first, place = np.unique(
-        trace.origins.arguments.numbers(op), return_index=True, return_inverse=True
-    )
+    number = trace.origins.arguments.numbers(op)
+    _, first, place = np.unique(number, return_index=True, return_inverse=True)
     calls = [op_call(trace, each) for each in op[first].tolist()]
     sources = [call.tensor(1) if call else None for call in calls]
     extra = [(each.dense().bytes or 0) - (each.bytes or 0) if each else 0 for each in sources]
@@ -193,11 +192,7 @@ def _flops(
     note = "FLOP of matmuls and attention"
     if covered < NEARLY_ALL:
         note = f"at least: FLOP known for {percent_text(covered)} of the time of matmuls"
-    at_peak, flops = (
-        median(float(np.nansum(column[work])) for work in matmuls)
-        for column in (ideal.flop_ns, ideal.flops)
-    )
-    return at_peak, flops, note
+    return _usual(ideal.flop_ns, matmuls), _usual(ideal.flops, matmuls), note
 
 
 def _bytes(trace: Analysis, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
@@ -207,7 +202,11 @@ def _bytes(trace: Analysis, ideal: Ideal, works: Sequence[Ints]) -> tuple[float 
     note = f"bytes known for {percent_text(covered or 0.0)} of kernel time"
     if covered is None or covered < MOST:
         return None, note
-    return median(float(np.nansum(ideal.byte_ns[work])) for work in kernels), f"at least: {note}"
+    return _usual(ideal.byte_ns, kernels), f"at least: {note}"
+
+
+def _usual(column: Floats, works: Sequence[Ints]) -> float:
+    return median(float(np.nansum(column[work])) for work in works)
 
 
 def _covered(trace: Analysis, column: Floats, works: Sequence[Ints]) -> float | None:

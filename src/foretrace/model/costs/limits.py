@@ -91,7 +91,12 @@ def position(device: Device | None, work: Work) -> Roofline:
     compute = (work.flops or 0) / lowest * 1e9
     memory = (work.bytes or 0) / roofs.bytes_per_s * 1e9
     if memory > work.ns * (MEASURED_NOISE if roofs is not device else 1):
-        return _cached(device, work, tflops)
+        # from L2 in part; its share is known where that roof is
+        rate = cache_rate(device)
+        if not rate or not work.bytes:
+            return Roofline(tflops, None, "l2")
+        needed = work.bytes / rate * 1e9
+        return Roofline(tflops, gbps, "l2", min(needed / work.ns, 1.0), needed)
     if work.bytes is not None and memory >= compute:
         return Roofline(tflops, gbps, "memory", min(memory / work.ns, 1.0), memory)
     if peak is None or (work.bytes is None and compute < AT_ROOF * work.ns):
@@ -126,15 +131,6 @@ def with_measured(device: Device) -> Device:
         peak_flops={**device.peak_flops, **measured.flops},
         bytes_per_s=memory_rate(device),
     )
-
-
-def _cached(device: Device, work: Work, tflops: float | None) -> Roofline:
-    """A kernel whose bytes came from L2 in part; its share is known where that roof is."""
-    rate = cache_rate(device)
-    if not rate or not work.bytes or not work.ns:
-        return Roofline(tflops, None, "l2")
-    needed = work.bytes / rate * 1e9
-    return Roofline(tflops, work.bytes / work.ns, "l2", min(needed / work.ns, 1.0), needed)
 
 
 def impossible(device: Device | None, work: Work) -> str:

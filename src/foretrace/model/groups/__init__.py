@@ -1,8 +1,7 @@
 """Groups of GPU work, named as the model's author would name them: RMSNorm, attention, optimizer.
 
-`layers` and `kernels` have one entry per group; other packages bring theirs through
-entry points. Every kernel, memcpy and memset has exactly one group. It is found, in this order,
-from
+`table` has one entry per group; other packages bring theirs through entry points. Every kernel,
+memcpy and memset has exactly one group. It is found, in this order, from
 
     what launched it and what its name says   (`name_of` of each group, in `order`)
     its neighbours on the stream              (`patterns`), if that says only what the kernel does
@@ -22,8 +21,8 @@ from msgspec import Struct
 
 from foretrace.base import plugins
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.groups import kernels, layers
 from foretrace.model.groups._group import Distinct, GpuWork, Pattern, Sequence, WorkGroup, is_matmul
+from foretrace.model.groups.table import GROUPS
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.module_calls import ModuleCalls
 
@@ -58,8 +57,7 @@ class Grouped(Struct, frozen=True):
 @cache
 def every() -> tuple[WorkGroup, ...]:
     """All groups in the order they are tried, those of entry points included."""
-    groups = [*layers.GROUPS, *kernels.GROUPS]
-    groups += plugins.entries(WorkGroup, "foretrace.groups")
+    groups = [*GROUPS, *plugins.entries(WorkGroup, "foretrace.groups")]
     return tuple(sorted(groups, key=lambda group: (group.order, group.name)))
 
 
