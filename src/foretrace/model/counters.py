@@ -63,9 +63,9 @@ class LevelTraffic(Struct, frozen=True):
     @property
     def kept_in_l2(self) -> float | None:
         """What multiprocessors read and HBM did not: it was in L2, or was read twice."""
-        if self.l2_read is not None and self.hbm_read is not None:
-            return max(self.l2_read - self.hbm_read, 0.0)
-        return None
+        if self.l2_read is None or self.hbm_read is None:
+            return None
+        return max(self.l2_read - self.hbm_read, 0.0)
 
     @property
     def kept_in_l1(self) -> float | None:
@@ -108,18 +108,13 @@ def tensor_operations(metrics: Mapping[str, float]) -> dict[str, float]:
     A metric of a type counts those of each instruction; where there is none, these are added. Of
     one instruction the largest counts: others are parts of it.
     """
-    whole: dict[str, float] = {}
-    parts: dict[str, dict[str, float]] = {}
+    parts: dict[str, dict[str | None, float]] = {}  # by type and instruction; None for all of them
     for name, value in metrics.items():
         if found := _TENSOR.fullmatch(name):
-            kind, op = found["type"], found["op"]
-            if op is None:
-                whole[kind] = max(value, whole.get(kind, 0.0))
-            else:
-                each = parts.setdefault(kind, {})
-                each[op] = max(value, each.get(op, 0.0))
-    added = {kind: sum(each.values()) for kind, each in parts.items()}
-    return {kind: value for kind, value in sorted((added | whole).items()) if value > 0}
+            each = parts.setdefault(found["type"], {})
+            each[found["op"]] = max(value, each.get(found["op"], 0.0))
+    counted = {kind: each.get(None, sum(each.values())) for kind, each in sorted(parts.items())}
+    return {kind: value for kind, value in counted.items() if value > 0}
 
 
 def mean_traffic(launches: Sequence[LevelTraffic]) -> LevelTraffic:

@@ -107,9 +107,8 @@ class Linker:
         """Link what has one launch left that started nothing else; only graphs start several."""
         taken = set(launch[launch >= 0].tolist())
         for at in np.flatnonzero(untold).tolist():
-            free = [
-                call for call in fitting[at] if call not in taken or self.host.is_graph_launch[call]
-            ]
+            graphs = self.host.is_graph_launch
+            free = [call for call in fitting[at] if call not in taken or graphs[call]]
             if len(free) == 1:
                 launch[at], untold[at] = free[0], False
                 taken.add(free[0])
@@ -259,10 +258,9 @@ class Gpu:
             known &= self.host.timed[call]
         self.delay = np.where(known, self.start - self.host.start[call], NONE)
         early = known & (self.delay < 0)
-        place, usable = self.device_number[self.usable], self.usable
-        shift = disagreement(
-            self.host, place, self.start[usable], self.delay[usable], known[usable]
-        )
+        columns = (self.device_number, self.start, self.delay)
+        place, start, delay = (column[self.usable] for column in columns)
+        shift = disagreement(self.host, place, start, delay, known[self.usable])
         self.aligned = not shift
         if shift:
             text = f"the clocks of GPU and host are {time_text(shift)} apart: no delay and no cause"
@@ -330,11 +328,8 @@ class Gpu:
         lost = ~is_in(given[launching], self.correlation) & ~is_in(launches, self.launch)
         if lost.any():
             count, share = int(lost.sum()), lost.sum() / len(launches)
-            ends = {
-                "all": lost.all(),
-                "the first": lost[:count].all(),
-                "the last": lost[-count:].all(),
-            }
+            first, last = lost[:count].all(), lost[-count:].all()
+            ends = {"all": lost.all(), "the first": first, "the last": last}
             which = next((f"{word} " for word, holds in ends.items() if holds), "")
             text = f"{which}{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
             ledger.note("gpu_events_missing", count, f"{text} in this trace")
@@ -383,9 +378,8 @@ class Gpu:
     @cached_property
     def covered(self) -> tuple[IntervalUnion, ...]:
         """When each device was busy, in the order of `device_number`."""
-        return tuple(
-            IntervalUnion(self.start[mine], self.end[mine]) for mine in self.rows_by_device
-        )
+        rows = self.rows_by_device
+        return tuple(IntervalUnion(self.start[mine], self.end[mine]) for mine in rows)
 
     @cached_property
     def rows_by_device(self) -> list[Ints]:

@@ -84,9 +84,8 @@ class Host:
             if nested[2] < crossings:
                 rows, (parent, depth, crossings) = others, nested
                 self.steps_apart = True
-        self.parent: Narrow = np.full(
-            self.count, -1, np.int32 if self.count < 1 << 31 else np.int64
-        )
+        width = np.int32 if self.count < 1 << 31 else np.int64
+        self.parent: Narrow = np.full(self.count, -1, width)
         self.depth: Narrow = np.zeros(self.count, np.int32)
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth

@@ -173,10 +173,8 @@ class Gaps:
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
         """The rows of each device."""
-        edges = np.searchsorted(
-            self.every.device, np.arange(len(self.trace.gpu.covered) + 1)
-        ).tolist()
-        return list(pairwise(edges))
+        numbers = np.arange(len(self.trace.gpu.covered) + 1)
+        return list(pairwise(np.searchsorted(self.every.device, numbers).tolist()))
 
 
 def find(trace: Recording, gaps: Gaps) -> Idle:
@@ -347,9 +345,8 @@ def unrecorded_wait(trace: Recording) -> tuple[int, int] | None:
     if not len(waits) or (len(gpu) and not gpu.aligned):
         return None
     seen = IntervalUnion(gpu.start[gpu.usable], gpu.end[gpu.usable])
-    unseen = host.length[waits] - seen.between(
-        host.start[waits] + gpu.lag, host.end[waits] + gpu.lag
-    )
+    begin, end = host.start[waits] + gpu.lag, host.end[waits] + gpu.lag
+    unseen = host.length[waits] - seen.between(begin, end)
     at = int(np.argmax(unseen))
     length, ns = int(host.length[waits[at]]), int(unseen[at])
     lasting = host.lasting & host.is_kind(*HOST_KINDS)

@@ -115,13 +115,10 @@ class IntervalUnion:
         if (start[1:] < start[:-1]).any():  # events come in time order
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
-        begin, reach = start, np.maximum.accumulate(end) if len(end) else end
-        opens = (
-            np.concatenate(([True], begin[1:] > reach[:-1])) if len(begin) else np.zeros(0, bool)
-        )
-        first = np.flatnonzero(opens)
-        self.start: Ints = begin[first]
-        self.end: Ints = reach[np.append(first[1:], len(begin)) - 1] if len(begin) else reach
+        reach = np.maximum.accumulate(end)
+        first = np.flatnonzero(np.append(True, start[1:] > reach[:-1])[: len(start)])
+        self.start: Ints = start[first]
+        self.end: Ints = reach[np.append(first[1:], len(start))[: len(first)] - 1]
         self._before: Ints = np.concatenate(([0], np.cumsum(self.end - self.start)))
 
     def up_to(self, moments: Ints) -> Ints:

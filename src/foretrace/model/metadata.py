@@ -58,10 +58,9 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     # torch leaves CUPTI attached, and says so, where it fears a crash of CUDA graphs
     ledger.note("cupti_attached", header.get("DISABLE_CUPTI_LAZY_REINIT") in (1, "1", True))
     warnings = header.get("WARNING")  # of Kineto's log
-    lines = (
-        [line for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
-    )
-    ledger.note("counters_empty", any(map(_NO_COUNTERS.search, lines)))
+    lines = warnings if isinstance(warnings, list) else []
+    empty = any(isinstance(line, str) and _NO_COUNTERS.search(line) for line in lines)
+    ledger.note("counters_empty", empty)
     return About(
         names[0] or None if names else None,
         _arch(first, amd="hip_runtime_version" in header),
@@ -102,13 +101,11 @@ def _rank(
 ) -> tuple[int | None, int | None]:
     """distributedInfo first, the file name second."""
     info = header.get("distributedInfo")
-    if isinstance(info, dict):
-        rank, world = _int(info.get("rank")), _int(info.get("world_size"))
-        if rank is not None:
-            return rank, world
-        ledger.note("rank_unknown")
-        return rank_in_name(path), world
-    return rank_in_name(path), None
+    if not isinstance(info, dict):
+        return rank_in_name(path), None
+    rank, world = _int(info.get("rank")), _int(info.get("world_size"))
+    ledger.note("rank_unknown", rank is None)
+    return rank_in_name(path) if rank is None else rank, world
 
 
 def _job(info: Any) -> str:

@@ -237,28 +237,24 @@ def _either(names: list[str]) -> str:
 _AMOUNTS = ("flops", "bytes_read", "bytes_written", "bytes")
 LEAST = "at least: what is certain; the estimate exceeds what the GPU can do in this time"
 _COST = ("flops", "bytes", "cost_certainty", "cost_note")
-_PLACED: dict[str, pl.DataType | type[pl.DataType]] = {
+_Kinds = dict[str, pl.DataType | type[pl.DataType]]
+_INPUT: _Kinds = {
+    **dict.fromkeys(("tensor", "op", "kernel"), pl.String),
+    "before_ns": pl.Float64,
+    **dict.fromkeys(("bytes", "between_bytes", "unpriced"), pl.Int64),
+}
+_CACHE_USE: _Kinds = {
+    "verdict": pl.String,
+    **dict.fromkeys(("excess_bytes", "cache_bytes"), pl.Int64),
+    "inputs": pl.List(pl.Struct(_INPUT)),
+    **dict.fromkeys(("written_bytes", "too_large"), pl.Int64),
+}
+_PLACED: _Kinds = {
     **dict.fromkeys(("tflops", "gbps"), pl.Float64),
     "bound": pl.String,
     "roof_percent": pl.Float64,
     "limited_by": pl.String,
-    "cache_use": pl.Struct(
-        {
-            "verdict": pl.String,
-            "excess_bytes": pl.Int64,
-            "cache_bytes": pl.Int64,
-            "inputs": pl.List(
-                pl.Struct(
-                    {
-                        **dict.fromkeys(("tensor", "op", "kernel"), pl.String),
-                        "before_ns": pl.Float64,
-                        **dict.fromkeys(("bytes", "between_bytes", "unpriced"), pl.Int64),
-                    }
-                )
-            ),
-            **dict.fromkeys(("written_bytes", "too_large"), pl.Int64),
-        }
-    ),
+    "cache_use": pl.Struct(_CACHE_USE),
 }
 # how the first launch of a case was configured, and blocks per SM of all of them
 LAUNCH_OF_CASE = {
@@ -297,11 +293,9 @@ def _without(kernels: pl.DataFrame, case: pl.Series, wrong: dict[int, str]) -> p
     """The kernels without the costs of these cases; what is certain of an estimate stays."""
     why = case.replace_strict(wrong, default=None, return_dtype=pl.String)
     kept, floor = why.is_null(), pl.col("least")
-    known = floor.is_not_null()
-    certainty = (
-        pl.when(known).then(pl.lit(str(Certainty.AT_LEAST))).otherwise(pl.lit(str(Certainty.NONE)))
-    )
-    note = pl.when(known).then(pl.lit(LEAST)).otherwise(why)
+    known = pl.when(floor.is_not_null())
+    left, none = (pl.lit(str(each)) for each in (Certainty.AT_LEAST, Certainty.NONE))
+    certainty, note = known.then(left).otherwise(none), known.then(pl.lit(LEAST)).otherwise(why)
     instead = {"bytes": floor, "cost_certainty": certainty, "cost_note": note}
     return kernels.with_columns(
         pl.when(kept).then(pl.col(name)).otherwise(instead.get(name, pl.lit(None))).alias(name)
@@ -383,14 +377,8 @@ def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.D
 
 
 def _work(row: dict[str, Any], kernel: KernelId) -> Work:
-    return Work(
-        row["flops"],
-        row["bytes"],
-        row["cost_ns"],
-        dtype_of(row, kernel),
-        kernel.get("tensor_core"),
-        row["cost_certainty"],
-    )
+    cost = (row["flops"], row["bytes"], row["cost_ns"])
+    return Work(*cost, dtype_of(row, kernel), kernel.get("tensor_core"), row["cost_certainty"])
 
 
 def dtype_of(case: dict[str, Any], kernel: KernelId) -> str | None:

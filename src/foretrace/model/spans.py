@@ -173,9 +173,8 @@ class Spans:
         moments = distinct(np.concatenate((host.start[events], host.end[events])))
 
         def place(process: Narrow, at: Ints) -> Ints:
-            return process.astype(np.int64) * (len(moments) + 1) + np.searchsorted(
-                moments, at, side="right"
-            )
+            before = np.searchsorted(moments, at, side="right")
+            return process.astype(np.int64) * (len(moments) + 1) + before
 
         first, last = place(own, host.start[events]), place(own, host.end[events])
         order = np.argsort(first, kind="stable")

@@ -472,10 +472,8 @@ def join_captures(
     launched = np.array([each.launch for each in replays(trace)], np.int64)
     own = [(CaptureFile("this trace", None, None), trace)] if len(trace.host.captures.start) else []
     if not len(launched) or not (found or own):
-        if folder:
-            where = os.path.basename(os.path.abspath(folder))
-            why = "holds no trace" if len(launched) else "is not needed: no graph is replayed here"
-            _note(trace, [f"{where} {why}"])
+        why = "holds no trace" if len(launched) else "is not needed: no graph is replayed here"
+        _note(trace, [f"{os.path.basename(os.path.abspath(folder))} {why}"] if folder else [])
         return
     sizes = batch_sizes(trace, launched)
     files = found_in.chosen(found, sizes, trace.about.rank)
@@ -495,15 +493,14 @@ def _opened(
 ) -> tuple[list[tuple[CaptureFile, Recording]], list[str]]:
     opened, problems = [], []
     for file in files:
-        name = os.path.basename(file.path)
         try:
             capture = read(file.path)
-        except TraceError as problem:
-            problems.append(f"{name}: {problem.message}")
-            continue
-        opened.append((file, capture))
-        if capture.ledger.gap:
-            problems.append(f"{name}: {capture.ledger.gap}")
+            opened.append((file, capture))
+            problem = capture.ledger.gap
+        except TraceError as refused:
+            problem = refused.message
+        if problem:
+            problems.append(f"{os.path.basename(file.path)}: {problem}")
     return opened, problems
 
 

@@ -235,8 +235,8 @@ class _Pieces:
         )
 
     def _stack(self) -> tuple[SourceLine, ...]:
-        started = next((each for each in self.records if each.kind == "dynamo_start"), None)
-        frames = started.fields.get("stack") if started else None
+        started = (each.fields.get("stack") for each in self.records if each.kind == "dynamo_start")
+        frames = next(started, None)
         listed = frames if isinstance(frames, list) else []
         return tuple(_line(each) for each in listed if isinstance(each, dict))
 

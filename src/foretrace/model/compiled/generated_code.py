@@ -81,9 +81,8 @@ class Names:
             return None, most
         inside = prod(_width(each) for name in names if (each := ranges.get(name)))
         reach = Reach(*values, min(most, inside, _width(values)))
-        return (
-            (None, reach.count) if limits is None or not limits.keys() <= names else (reach, most)
-        )
+        sure = limits is not None and limits.keys() <= names
+        return (reach, most) if sure else (None, reach.count)
 
     def _limits(self, mask: ast.expr | None) -> dict[str, Range] | None:
         """The variables that a mask limits, beyond the edges of loops; None if data decides it."""
@@ -137,9 +136,8 @@ class GeneratedCode(Struct, frozen=True):
 def read_triton(code: str, name: str = "") -> GeneratedCode | None:
     """The kernel in a text; helper functions precede it. None if there is none."""
     module = parse(code)
-    functions = (
-        [each for each in module.body if isinstance(each, ast.FunctionDef)] if module else []
-    )
+    body = module.body if module else []
+    functions = [each for each in body if isinstance(each, ast.FunctionDef)]
     named = [each for each in functions if each.name == name] or functions[-1:]
     if not named:
         return None
@@ -166,10 +164,8 @@ def _pointers(signature: object, parameters: tuple[str, ...]) -> dict[str, str]:
 
 def _literal(mapping: ast.expr | None, name: str) -> object:
     """The value of a key in a dict, where it is a literal; other values may be calls."""
-    entries = (
-        zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
-    )
-    for key, value in entries:
+    known = mapping if isinstance(mapping, ast.Dict) else ast.Dict([], [])
+    for key, value in zip(known.keys, known.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == name:
             try:
                 return ast.literal_eval(value)
@@ -317,13 +313,9 @@ def read_cpp(code: str) -> GeneratedCode | None:
     return GeneratedCode(tuple(each[4] for each in known), pointers, written)
 
 
-def generated(kernel: GeneratedKernel) -> GeneratedCode | None:
-    """The code of a kernel; None where it is not understood."""
-    return _read(kernel.name, kernel.language, kernel.code)
-
-
 @lru_cache(maxsize=256)  # dynamic sizes are counted anew for every run of a trace
-def _read(name: str, language: str, code: str) -> GeneratedCode | None:
+def generated(name: str, language: str, code: str) -> GeneratedCode | None:
+    """What is known of a kernel's code; None where it is not understood."""
     if language == "triton":
         return read_triton(code, name)
     return read_cpp(code) if language == "cpp" else None
@@ -344,7 +336,7 @@ def counted(
 def _touches(
     name: str, language: str, code: str, given: tuple[tuple[str, int], ...]
 ) -> tuple[Touch, ...]:
-    known = _read(name, language, code)
+    known = generated(name, language, code)
     return tuple(touches(known, dict(given))) if known else ()
 
 
@@ -358,7 +350,7 @@ def sized(
     if call.extern:
         return with_tensors(call, tensors)
     kernel = kernels.get(call.kernel)
-    code = generated(kernel) if kernel else None
+    code = generated(kernel.name, kernel.language, kernel.code) if kernel else None
     if kernel is None or code is None:
         return call
     held = {a.argument: t for a, t in zip(call.accesses, tensors, strict=True)}

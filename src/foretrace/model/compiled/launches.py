@@ -50,6 +50,8 @@ class Regions:
         self.host, self.gpu, self.tables = host, gpu, tables
         self.is_graph: Bools = host.named(lambda name: name.startswith(GRAPH)) & host.is_region
         self.is_version: Bools = host.named(lambda name: name.startswith(REGION)) & host.is_op
+        # of autograd: `CompiledFunction` and `CompiledFunctionBackward`
+        self.functions: Bools = host.named(lambda name: name.startswith(FUNCTION)) & host.is_op
         self.graph_of_work: Ints = host.nearest(gpu.launch, self.is_graph)
 
     def runs(self) -> list[GraphRun]:
@@ -70,12 +72,6 @@ class Regions:
         found = version(host.names[host.name[named]]) if named >= 0 else None
         text = f"{found[0]}/{found[1]}" if found else ""
         return GraphRun(row, text, backward, tuple(ops))
-
-    @cached_property
-    def functions(self) -> Bools:
-        """Rows of autograd: `CompiledFunction` and `CompiledFunctionBackward`."""
-        host = self.host
-        return host.is_op & host.named(lambda name: name.startswith(FUNCTION))
 
     @cached_property
     def _sequence(self) -> dict[int, int]:

@@ -286,7 +286,7 @@ def _generated_accesses(
     kernel: GeneratedKernel, texts: Sequence[str], tensors: Sequence[NamedTensor | None]
 ) -> tuple[Access, ...]:
     """What a call of a generated kernel moves; its signature states the types."""
-    code = generated(kernel)
+    code = generated(kernel.name, kernel.language, kernel.code)
     if code is None:
         return ()
     scalars, held = {}, {}

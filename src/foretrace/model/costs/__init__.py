@@ -54,6 +54,7 @@ LARGEST = 2**63 - 1
 MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
 # PyTorch indexes with 32 bits: an elementwise op or reduction over more bytes runs in equal parts.
 INDEXED = 2**31
+_AMOUNTS = ("flops", "bytes_read", "bytes_written", "touched", "least")
 IN_PARTS = ("elementwise_kernel", "reduce_kernel")
 LONGEST_NAME = 4096  # real names end before; a pattern may read a name once for each of its parts
 
@@ -107,7 +108,9 @@ def attribute(
     whole = cost(call)
     if whole is None or (len(roles) == 1 and whole.bytes is not None):
         return [whole] * len(roles)
-    if _in_parts(whole, names, blocks):
+    # one kernel, launched for each part of tensors that 32 bits cannot index
+    alike = len(set(names)) == 1 and len(set(blocks)) <= 1
+    if alike and any(each in names[0] for each in IN_PARTS) and exceeds_index(whole):
         return [_equal_part(whole, len(roles))] * len(roles)
     split = _split(whole, roles, durations) if len(roles) > 1 else [whole] * len(roles)
     filled = zip_longest(names[: len(roles)], roles, blocks[: len(roles)])
@@ -116,22 +119,15 @@ def attribute(
     return [_believable(_part(call, each, launches, share, whole.note)) for each, share in pairs]
 
 
-def _in_parts(whole: Cost, names: Sequence[str], blocks: Sequence[int]) -> bool:
-    """Whether these are one kernel, launched for each part of tensors that 32 bits cannot index."""
-    alike = len(set(names)) == 1 and len(set(blocks)) <= 1
-    return alike and any(each in names[0] for each in IN_PARTS) and exceeds_index(whole)
-
-
 def exceeds_index(whole: Cost) -> bool:
     """Whether an op moves more bytes than 32-bit offsets reach."""
     return (whole.bytes or 0) >= INDEXED
 
 
 def _equal_part(whole: Cost, count: int) -> Cost:
-    amounts = ("flops", "bytes_read", "bytes_written", "touched", "least")
-    known = {name: value for name in amounts if (value := getattr(whole, name)) is not None}
+    amounts = {name: getattr(whole, name) for name in _AMOUNTS}
+    shares = {name: value // count for name, value in amounts.items() if value is not None}
     note = f"one of {count} equal parts: 32 bits cannot index the whole"
-    shares = {name: value // count for name, value in known.items()}
     return replace(whole, **shares, note=f"{whole.note}; {note}" if whole.note else note)
 
 
@@ -144,9 +140,8 @@ def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[
     note = f"one of {len(roles)} kernels of the op; the trace does not say which bytes it moves"
     if whole.note and (whole.certainty is not Certainty.ESTIMATE or whole.flops is not None):
         note = f"{whole.note}; {note}"
-    return [
-        Cost(share if index in carriers else None, None, None, note) for index in range(len(roles))
-    ]
+    places = range(len(roles))
+    return [Cost(share if at in carriers else None, None, None, note) for at in places]
 
 
 def _part(

@@ -53,9 +53,17 @@ class Places(Struct, frozen=True):
     saved: tuple[int, ...] = ()
     window: int = NONE
 
-    def inputs(self, call: OpCall) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value."""
-        return call.need(self.query), call.need(self.query + 1), call.need(self.query + 2)
+    def inputs(self, call: OpCall) -> tuple[Tensor, Tensor, Tensor, Shape]:
+        """Query, key and value, and their sizes.
+
+        Packed 3-D ones [tokens, heads, D] count as one batch.
+        """
+        tensors = query, key, value = [call.need(self.query + at) for at in range(3)]
+        q, k, v = ((1, *e.dims) if len(e.dims) == 3 else e.dims for e in tensors)
+        if not len(q) == len(k) == len(v) == 4:
+            raise Unpriced("attention needs tensors of 3 or 4 dimensions")
+        head, row = (1, 2) if self.heads_first and len(query.dims) == 4 else (2, 1)
+        return query, key, value, Shape(q[0], q[head], q[row], k[row], q[3], v[3])
 
     def is_causal(self, call: OpCall) -> bool:
         """Whether the call masks keys that follow the query."""
@@ -83,17 +91,6 @@ class Shape(Struct, frozen=True):
     def rows(self) -> Tensor:
         """One float per query and head."""
         return Tensor((self.batch, self.heads, self.queries), "float")
-
-
-def shape_of(places: Places, query: Tensor, key: Tensor, value: Tensor) -> Shape:
-    """Sizes from three 4-D tensors; packed 3-D ones [tokens, heads, D] count as one batch."""
-    q, k, v = (
-        (1, *each.dims) if len(each.dims) == 3 else each.dims for each in (query, key, value)
-    )
-    if not len(q) == len(k) == len(v) == 4:
-        raise Unpriced("attention needs tensors of 3 or 4 dimensions")
-    head, row = (1, 2) if places.heads_first and len(query.dims) == 4 else (2, 1)
-    return Shape(q[0], q[head], q[row], k[row], q[3], v[3])
 
 
 def flops_of(
@@ -134,8 +131,7 @@ def _paired(keys: int, reach: int) -> int:
 
 def _forward(places: Places) -> Price:
     def price(call: OpCall) -> Cost:
-        query, key, value = places.inputs(call)
-        shape = shape_of(places, query, key, value)
+        query, key, value, shape = places.inputs(call)
         out = Tensor((*query.dims[:-1], shape.value_width), query.type)
         sums = shape.rows if places.lse == NONE or call.flag(places.lse) else None
         reads = [query, key, value, call.tensor(places.bias)]
@@ -209,8 +205,7 @@ def _price(places: Places) -> Price:
     """The query follows the output's gradient; `saved` are the output and the log-sum-exp."""
 
     def price(call: OpCall) -> Cost:
-        query, key, value = places.inputs(call)
-        shape = shape_of(places, query, key, value)
+        query, key, value, shape = places.inputs(call)
         saved = [call.tensor(index) for index in (0, places.bias, *places.saved)]
         grads = [each.dense() for each in (query, key, value)]
         flops = flops_of(call, places, shape, 3 * shape.width + 2 * shape.value_width)
@@ -221,8 +216,7 @@ def _price(places: Places) -> Price:
 
 def _share(places: Places) -> Share:
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-        query, key, value = places.inputs(call)
-        shape = shape_of(places, query, key, value)
+        query, key, value, shape = places.inputs(call)
         gradient, (output, *saved) = call.tensor(0), [call.tensor(at) for at in places.saved]
 
         def per_query_head(each: Tensor) -> Tensor:
