@@ -58,7 +58,10 @@ class AutogradNodes:
         host, nodes = self.trace.origins.host, np.flatnonzero(self.is_node & (self.sequence >= 0))
         found = np.full(int(self.thread.max(initial=0)) + 1, -1, np.int64)
         tracks = distinct(host.track[self.op])
-        stems = np.unique([_stem(name) for name in host.names], return_inverse=True)[1]
+        # what an op and its node have in common: `aten::_to_copy` and `ToCopyBackward0`
+        plain = (_OF_NODE.sub("", name.rpartition("::")[2]) for name in host.names)
+        words = [name.replace("_", "").lower() for name in plain]
+        stems = np.unique(words, return_inverse=True)[1]
         score = np.zeros((len(tracks), len(found)), np.int64)
         for at, track in enumerate(tracks.tolist()):
             op = self._made_on(nodes, np.full(len(nodes), track, np.int64))
@@ -139,8 +142,3 @@ def closure_ends(trace: Recording) -> Ints:
         until[mine] = np.concatenate(([-1], starts))[np.searchsorted(starts, host.end[mine])]
     until[until < host.start] = -1
     return until
-
-
-def _stem(name: str) -> str:
-    """What an op and its node have in common: `aten::_to_copy` and `ToCopyBackward0`."""
-    return _OF_NODE.sub("", name.rpartition("::")[2]).replace("_", "").lower()

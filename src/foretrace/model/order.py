@@ -68,20 +68,15 @@ class Order:
         self.length: Ints = gpu.length[self.row]
         self.lane: Ints = gpu.lane[self.row]
         self.step: Ints = trace.spans.step_of_work()[self.row]
-        self.case: Ints = self._case_of()[order]
+        number = np.repeat(np.arange(cases.height), cases["count"].to_numpy())
+        case = np.empty(len(number), np.int64)  # of every row of `trace.kernels`
+        events = cases["kernels"].explode().to_numpy() if cases.height else np.empty(0, np.int64)
+        case[np.searchsorted(kernels["id"].to_numpy(), events)] = number
+        self.case: Ints = case[order]
         self.chain: Ints = kernels["chain_id"].to_numpy()[order]
         self.op: Ints = trace.origins.op[self.row]
         self.steps = len({span.index for span in trace.spans.steps if len(span.work)})
         self.counts: Bools = self.step >= 0 if self.steps else np.ones(len(self.row), bool)
-
-    def _case_of(self) -> Ints:
-        """The case of every row of `trace.kernels`."""
-        cases = self._cases
-        number = np.repeat(np.arange(cases.height), cases["count"].to_numpy())
-        found = np.empty(len(number), np.int64)
-        events = cases["kernels"].explode().to_numpy() if cases.height else np.empty(0, np.int64)
-        found[np.searchsorted(self._kernels["id"].to_numpy(), events)] = number
-        return found
 
     @cached_property
     def cases(self) -> list[Case]:

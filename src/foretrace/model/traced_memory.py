@@ -85,7 +85,10 @@ def _device(table: MemoryTable, on_cpu: bool, device: int) -> DeviceMemory:
     if relative:
         allocated = np.cumsum(table.bytes[rows])
     peak = int(np.argmax(allocated))
-    held = rows[_held(table.address[rows[: peak + 1]], table.bytes[rows[: peak + 1]])]
+    # what none of the events up to the peak releases: the last event of its address allocates
+    address, size = table.address[rows[peak::-1]], table.bytes[rows[: peak + 1]]
+    last = peak - np.unique(address, return_index=True)[1]
+    held = rows[np.sort(last[size[last] > 0])]
     known = int(table.bytes[held].sum())
     return DeviceMemory(
         "CPU" if on_cpu else f"GPU {device}",
@@ -97,12 +100,6 @@ def _device(table: MemoryTable, on_cpu: bool, device: int) -> DeviceMemory:
         _holders(table, held),
         None if relative else max(int(allocated[peak]) - known, 0),
     )
-
-
-def _held(address: Ints, size: Ints) -> Ints:
-    """Places of the allocations that none of the events after them releases."""
-    last = len(address) - 1 - np.unique(address[::-1], return_index=True)[1]
-    return np.sort(last[size[last] > 0])
 
 
 def _holders(table: MemoryTable, rows: Ints) -> list[Holder]:

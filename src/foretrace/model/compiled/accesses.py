@@ -185,6 +185,7 @@ def _whole(
     Views of one buffer (q, k and v) count one by one. What two of them share counts once.
     """
     found: list[Access] = []
+    again = "attention" in op or op in _PASSES or "reduce='mean'" in arguments  # divides at the end
     before: dict[tuple[str, Mode], list[NamedTensor]] = {}
     for tensor, mode in used:
         views = before.setdefault((tensor.name, mode), [])
@@ -192,12 +193,8 @@ def _whole(
         held = _together(views)
         apart = held is None or known is None
         new = storage(tensor) if held is None or known is None else held - known
-        found.append(_stated(_of_elements(tensor, mode, new, not apart), op, arguments))
+        access = _of_elements(tensor, mode, new, not apart)
+        if access.certainty == "exact" and op not in _MATMULS:
+            access = replace(access, certainty="at_least" if again else "at_most")
+        found.append(access)
     return tuple(found)
-
-
-def _stated(access: Access, op: str, arguments: Sequence[str]) -> Access:
-    if access.certainty != "exact" or op in _MATMULS:
-        return access
-    again = "attention" in op or op in _PASSES or "reduce='mean'" in arguments  # divides at the end
-    return replace(access, certainty="at_least" if again else "at_most")

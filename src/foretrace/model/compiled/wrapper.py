@@ -197,8 +197,11 @@ class Walk:
         inner = _partition(call) or name
         if name.endswith("assert_size_stride"):
             self._stated(call)
-        elif name.removesuffix(".run") in self.kernels:
-            self._generated(call, name.removesuffix(".run"))
+        elif (kernel := name.removesuffix(".run")) in self.kernels:
+            texts = tuple(self._text(each) for each in call.args)
+            tensors = [self.buffers.tensor(each) for each in call.args]
+            accesses = _generated_accesses(self.kernels[kernel], texts, tensors)
+            self.found.append(self._made(call, kernel, accesses, texts))
         elif name.startswith(_LIBRARIES):
             self._library(call, name, call.args, result)
         elif name.endswith(".copy_"):
@@ -218,12 +221,6 @@ class Walk:
             kept = tuple(access for access in known if access.tensor.name != name)
             stores = library_accesses(made.kernel, (), (tensor,), made.arguments)
             self.found[self.results[name]] = replace(made, accesses=kept + stores)
-
-    def _generated(self, call: ast.Call, name: str) -> None:
-        texts = tuple(self._text(each) for each in call.args)
-        tensors = [self.buffers.tensor(each) for each in call.args]
-        found = _generated_accesses(self.kernels[name], texts, tensors)
-        self.found.append(self._made(call, name, found, texts))
 
     def _text(self, node: ast.expr) -> str:
         text = ast.unparse(node).replace(" ", "")
