@@ -81,11 +81,6 @@ def device_of(about: About) -> Device | None:
     return devices.find(about.device or "", sms=about.sms, memory_bytes=about.memory_bytes)
 
 
-def is_coordinator(path: str) -> bool:
-    """Serving engines write a trace of their scheduler beside the ranks: it is no rank."""
-    return _COORDINATOR.search(path) is not None
-
-
 def _arch(device: dict[str, Any], *, amd: bool) -> str | None:
     """AMD cards without a name are told by the runtime's version or the width of a wavefront."""
     major, minor = (_int(device.get(key)) for key in ("computeMajor", "computeMinor"))
@@ -149,7 +144,8 @@ def ranks_of_one_job(members: Sequence[Member]) -> list[Member]:
     Traces without a header of ranks count by the ranks in their names, unless others have one. A
     serving engine's coordinator is no rank, and a job of one process has no other ranks.
     """
-    named = [each for each in members if each.rank is not None and not is_coordinator(each.path)]
+    known = (each for each in members if each.rank is not None)
+    named = [each for each in known if not _COORDINATOR.search(each.path)]
     ranks = [each for each in named if each.world_size is not None] or named
     jobs = Counter(each.job for each in ranks if each.world_size != 1)
     main = max(jobs, key=lambda job: (jobs[job], job), default="")

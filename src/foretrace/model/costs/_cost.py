@@ -219,32 +219,29 @@ def multi_tensor(kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     size = SIZES.get(found[1]) if found else None
     if found is None or size is None:
         return None
-    chunks = whole_chunks(kernel, kernels, int(found[2]))
-    elements, note = chunks * CHUNK, chunk_note(kernel, chunks)
+    chunks, note = whole_chunks(kernel, kernels, int(found[2]))
     if not chunks:
         return Cost(None, None, None, note)
+    elements = chunks * CHUNK
     read, written = int(found[3]) * elements * size, elements * size
     return Cost(elements, read, written, note, Certainty.AT_LEAST)
 
 
-def whole_chunks(kernel: Launch, kernels: Sequence[Launch], lists: int) -> int:
-    """How many of a launch's chunks are whole for certain; 0 if none is.
+def whole_chunks(kernel: Launch, kernels: Sequence[Launch], lists: int) -> tuple[int, str]:
+    """How many of a launch's chunks are whole for certain, 0 if none is; and a note of it.
 
     Each block has one chunk, and only the last chunk of a tensor is cut. A launch that reached the
     limit of blocks, or exceeded that of the smaller one, tells which limits the build has.
     """
     most = max((each.blocks for each in kernels if each.name == kernel.name), default=0)
     limit = _FEW if most == _FEW else _MANY if most > _FEW else 0
-    if not limit or not 0 < lists <= len(_TENSORS[limit]):
-        return 0
-    return max(0, kernel.blocks - _TENSORS[limit][lists - 1])
-
-
-def chunk_note(kernel: Launch, chunks: int) -> str:
-    """How many chunks are counted, of how many."""
+    sized = limit and 0 < lists <= len(_TENSORS[limit])
+    chunks = max(0, kernel.blocks - _TENSORS[limit][lists - 1]) if sized else 0
     if not chunks:
-        return f"{kernel.blocks} chunks of up to {CHUNK:,} elements; their sizes are not recorded"
-    return f"{chunks} of {kernel.blocks} chunks of {CHUNK:,} elements; the others may be cut"
+        why = "their sizes are not recorded"
+        return 0, f"{kernel.blocks} chunks of up to {CHUNK:,} elements; {why}"
+    counted = f"{chunks} of {kernel.blocks} chunks of {CHUNK:,} elements"
+    return chunks, f"{counted}; the others may be cut"
 
 
 def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:

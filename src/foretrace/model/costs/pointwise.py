@@ -46,7 +46,6 @@ from foretrace.model.costs._cost import (
     Price,
     after,
     at_least,
-    chunk_note,
     cub_part,
     moved,
     moved_lists,
@@ -228,8 +227,8 @@ def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | No
     if found is None:
         return None
     lists = int(found[2])
-    chunks = whole_chunks(kernel, kernels, lists)
-    each, note = total([Tensor((chunks, CHUNK), found[1])]), chunk_note(kernel, chunks)
+    chunks, note = whole_chunks(kernel, kernels, lists)
+    each = total([Tensor((chunks, CHUNK), found[1])])
     if not each:
         return Cost(None, None, None, note)
     writes = lists if any(call.arguments()) else lists - 1
