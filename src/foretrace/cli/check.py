@@ -64,7 +64,8 @@ def command(
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
     from foretrace.analyze.guess.guess_files import given
-    from foretrace.analyze.guess.marking import document, parse_job_or_error, parse_or_error
+    from foretrace.analyze.guess.marking import document
+    from foretrace.analyze.guess.parsing import parse_job_or_error, parse_or_error
     from foretrace.model.allocator.view import is_snapshot
     from foretrace.show.render import verdicts as pages
 
@@ -98,7 +99,7 @@ Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data
 def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
     """A trace, or a snapshot of the allocator, which has predictions about memory alone."""
     from foretrace.analyze.guess import check
-    from foretrace.analyze.guess.of_snapshots import check_snapshot
+    from foretrace.analyze.guess.marking import check_snapshot
     from foretrace.model.allocator.view import is_snapshot, view_of
 
     if is_snapshot(path):
@@ -111,7 +112,8 @@ def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Rea
 
 
 def _of_job(path: str, guesses: Guesses, reading: use.Reading) -> Marked:
-    from foretrace.analyze.guess.marking import OF_A_TRACE, check_job
+    from foretrace.analyze.guess.marking import check_job
+    from foretrace.analyze.guess.parsing import OF_A_TRACE
     from foretrace.read.folder import resolve
     from foretrace.schema.finding import Verdict
 

@@ -105,7 +105,8 @@ def _job(
     path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
     from foretrace.analyze.guess.guess_files import given
-    from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error
+    from foretrace.analyze.guess.marking import check_job, document
+    from foretrace.analyze.guess.parsing import parse_job_or_error
     from foretrace.analyze.jobs.lanes import default_ranks, lanes
     from foretrace.base.files import write_text
     from foretrace.show.html.job_report import job_html

@@ -198,7 +198,7 @@ class RecordedBlock:
     ) -> list[Verdict]:
         """Mark predictions; a miss fails the test."""
         from foretrace.analyze.guess import check
-        from foretrace.analyze.guess.marking import parse_or_error
+        from foretrace.analyze.guess.parsing import parse_or_error
 
         __tracebackhide__ = True
         parsed = [parse_or_error(text, reason) for text in guesses]
@@ -248,7 +248,7 @@ class KernelTraces:
         texts = [text for mark in self.item.iter_markers("guess") for text in _texts(mark)]
         if not texts:
             return False
-        from foretrace.analyze.guess.marking import Guess, parse_or_error
+        from foretrace.analyze.guess.parsing import Guess, parse_or_error
 
         guesses = [parse_or_error(text) for text in texts]
         return any(isinstance(each, Guess) and each.kind.records for each in guesses)
@@ -272,7 +272,7 @@ class KernelTraces:
     def judge_marks(self) -> None:
         """Judge `max_kernels`, `no_sync` and `guess` on every block of the test."""
         from foretrace.analyze.guess import check
-        from foretrace.analyze.guess.marking import parse_or_error
+        from foretrace.analyze.guess.parsing import parse_or_error
 
         __tracebackhide__ = True
         marks = list(self.item.iter_markers())

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from foretrace.analyze.guess import GuessError, job_kinds
 from foretrace.analyze.guess.guess_files import load_with
 from foretrace.analyze.guess.kinds import GuessKind
-from foretrace.analyze.guess.marking import check_job, parse_job, parse_job_or_error
+from foretrace.analyze.guess.marking import check_job
+from foretrace.analyze.guess.parsing import parse_job, parse_job_or_error
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.finding import Verdict

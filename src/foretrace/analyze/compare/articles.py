@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from foretrace.analyze.guess.marking import check, parse
+from foretrace.analyze.guess import check, parse
 from foretrace.model.trace import Trace
 
 

@@ -5,16 +5,15 @@
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one function of `kinds/`.
 
-Language: `words`, `grammar` (the formal one), `clauses`, `reading`, `lexicon`, `trace_nouns` (free
-sentences), `nearness`, `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,
+Language: `words`, `grammar` (the formal one), `reading`, `lexicon`, `trace_nouns` (free sentences),
+`parsing` (both), `nearness`, `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,
 `windows`, `selection`. Marking: `kinds`, `marking`, `expecting`, `questions`, `fail_if`. Files:
-`guess_files`, `baseline`, `snapshots`. `of_snapshots` marks predictions about memory on a snapshot
-of the allocator.
+`guess_files`, `baseline`, `snapshots`.
 """
 
 from foretrace.analyze.guess.expecting import expect
-from foretrace.analyze.guess.marking import Guess, parse
-from foretrace.analyze.guess.of_snapshots import check
+from foretrace.analyze.guess.marking import check
+from foretrace.analyze.guess.parsing import Guess, parse
 from foretrace.analyze.guess.words import GuessError
 
 __all__ = ["Guess", "GuessError", "check", "expect", "parse"]

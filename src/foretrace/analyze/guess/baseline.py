@@ -15,7 +15,8 @@ from pathlib import PurePath
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
 from foretrace.analyze.guess.kinds.compiler import graph_breaks, graphs, recompiles
-from foretrace.analyze.guess.marking import mark, parse
+from foretrace.analyze.guess.marking import mark
+from foretrace.analyze.guess.parsing import parse
 from foretrace.analyze.guess.selection import cpu_kernels
 from foretrace.analyze.guess.snapshots import compiled_name
 from foretrace.analyze.guess.windows import Scope, Window, windows_of

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.marking import mark, parse
+from foretrace.analyze.guess.marking import mark
+from foretrace.analyze.guess.parsing import parse
 from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import HEADS
 from foretrace.model.trace import Trace

@@ -1,10 +1,7 @@
-"""Parses predictions and marks them: `parse`, `check`, and the document of `check --json`.
+"""Marks predictions: on a trace, on a snapshot of the allocator, on a job of many ranks.
 
-People write other words than those of the language. Each entry of a table says `what is written =
-how the language says it`. `a|b` is a choice, `[a]` can be left out. The longest match wins, and
-quoted text stays as it is. A kind of prediction declares the phrases for its own words, and known
-reasons why a sensible prediction misses; other packages add theirs. Phrases in which `in` does not
-name a place are replaced before the scope is split off.
+A kind of prediction declares known reasons why a sensible prediction misses; other packages add
+theirs.
 """
 
 from __future__ import annotations
@@ -12,43 +9,32 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import TypeVar
 
-from foretrace.analyze.guess import job_kinds, kinds
-from foretrace.analyze.guess.clauses import SpokenClaim, spoken
+from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
-from foretrace.analyze.guess.reading import ClaimReader, Named
+from foretrace.analyze.guess.parsing import (
+    Guess,
+    heard,
+    parse,
+    parse_job_or_error,
+    parse_or_error,
+    parsed,
+)
 from foretrace.analyze.guess.selection import Measure, certain, wider_reading
-from foretrace.analyze.guess.suggesting import in_trace, shorter, suggestion
-from foretrace.analyze.guess.trace_nouns import of_trace
-from foretrace.analyze.guess.windows import (
-    Differs,
-    NoSuchPlace,
-    Scope,
-    Unknown,
-    split_scope,
-    windows_of,
-)
-from foretrace.analyze.guess.words import (
-    GuessError,
-    ParseFailure,
-    Selector,
-    Token,
-    language,
-    read_selector,
-    split,
-    wrong,
-)
+from foretrace.analyze.guess.suggesting import in_trace, shorter
+from foretrace.analyze.guess.windows import Differs, NoSuchPlace, Scope, Unknown, windows_of
+from foretrace.analyze.guess.words import GuessError, Selector, language
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import percent_text, time_text
+from foretrace.model.allocator.view import MemoryView, is_snapshot, view_of
 from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
@@ -81,33 +67,6 @@ def _fits(reason: Reason, miss: Miss) -> bool:
         return False
 
 
-Words = tuple[str, ...]
-
-_COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
-
-
-@cache
-def _synonyms() -> dict[Words, Words]:
-    return phrase_table([language("plain")])
-
-
-@cache
-def _frames() -> dict[Words, Words]:
-    return phrase_table([language("around"), language("plain")])
-
-
-def _plain_words(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens in the words of the language: no article, no question."""
-    left = [token for token in tokens if token.key != "the"]
-    asked = len(left) > 1 and left[0].key in ("does", "do", "will")
-    first = replaced(text, left[asked:], _frames())
-    keys = [token.key for token in first[:3]]
-    counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
-    if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
-        first = [*first[1:-1], first[0], first[-1]]
-    return replaced(text, first[counted:], _frames())
-
-
 def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
     """The verdict on a text that names something of this trace (`multi_tensor_apply`); else a
     sentence that fits it.
@@ -123,7 +82,7 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
             return mark(unmeasured, evidence)
         if meant_so := _without_words(error, evidence, other):
             return replace(verdict, why=verdict.why.replace(error.advice, meant_so))
-        example = in_trace(error, evidence, _reads)
+        example = in_trace(error, evidence, lambda text: parsed(text) is not None)
         if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
             bare = f"; write for example `{error.example}`"
             return replace(verdict, why=verdict.why.replace(bare, "") + _facts(error, evidence))
@@ -154,7 +113,7 @@ def _fact(words: list[str], evidence: Evidence) -> str:
     """How often a trace has a noun, and its time; empty where it is no noun, or is uncertain."""
     empty = f"{language('claiming')} {language('everyday')} {language('empty_nouns')}".split()
     edges = {words[0].lower(), words[-1].lower()}
-    guess = None if edges & {*empty} else _parsed(f"at least 1 {' '.join(words)}")
+    guess = None if edges & {*empty} else parsed(f"at least 1 {' '.join(words)}")
     selector = guess.args.get("what") if guess else None
     if not isinstance(selector, Selector) or selector.text in empty:
         return ""
@@ -176,9 +135,9 @@ _TRIED = 60  # texts with words left out: each takes up to 10 ms
 def _without_words(error: GuessError, evidence: Evidence, other: Evidence | None) -> str:
     """What the text would say without a few words, and the verdict on that; else nothing."""
     slip = error.text[: error.at] + error.nearest + error.text[error.at + len(error.word) :]
-    if error.nearest and _reads(slip):
+    if error.nearest and parsed(slip):
         return ""
-    for guess in filter(None, map(_parsed, islice(shorter(error.text), _TRIED))):
+    for guess in filter(None, map(parsed, islice(shorter(error.text), _TRIED))):
         found = mark(guess, evidence, other)
         if found.verdict != "error":  # with fewer words still it would say something else
             decided = found.verdict in ("hit", "miss")
@@ -191,87 +150,6 @@ def _told(guess: Guess, found: Verdict) -> str:
     said = guess.expected if guess.by_slots and "||" not in guess.expected else guess.text
     more = f", measured {found.measured}" if "`" not in found.measured and found.measured else ""
     return f"`{said}`? That is a {found.verdict}{more}"
-
-
-Asked = TypeVar("Asked", Query, JobQuery)
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """One prediction: its text, why its author expects it, and what was parsed from it.
-
-    `parts` are its claims, of which all must hold, or with `agree` its readings, which must have
-    one verdict. With `denied` the opposite of them holds. `unread` is what was not understood.
-    `by_slots`: it was read in other words than its own. `narrowed`: words that make what it speaks
-    of smaller, in a way that is not known (`paged attention`).
-    """
-
-    text: str
-    reason: str
-    kind: GuessKind
-    scope: Scope
-    args: Mapping[str, object]
-    prediction: str
-    parts: tuple[Guess, ...] = ()
-    agree: bool = False
-    denied: bool = False
-    unread: str = ""
-    by_slots: bool = False
-    narrowed: str = ""
-
-    @property
-    def expected(self) -> str:
-        """What it wants in symbols, else the prediction without its scope."""
-        if self.parts:
-            return " and ".join(dict.fromkeys(part.text for part in self.parts))
-        return self.kind.expected(self.args) or self.prediction
-
-    @property
-    def subject(self) -> str:
-        """What it speaks of, in its own words; empty where it names nothing."""
-        if self.kind.name == "calls":
-            return str(self.args["call"])
-        left = self.args.get("left")
-        named = self.args.get("what", self.args.get("trait"))
-        selector = left.selector if isinstance(left, Measure) else named
-        words = selector.text if isinstance(selector, Selector) else ""
-        gpu = "gpu idle" if "idle" in self.args else "gpu busy" if "busy" in self.args else "gpu"
-        return words or (gpu if self.kind.name == "bounds" else "")
-
-
-def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Guess:
-    """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word.
-
-    With `evidence`, names of that trace are nouns as well.
-    """
-    try:
-        return _parse(text, reason)
-    except GuessError:
-        found = _heard(text, reason, of_trace(evidence, _noun) if evidence else _reader())
-        if found is None:
-            raise
-    modular = any('module "' in part.text for part in found.parts)
-    if evidence and modular:  # `MLP is slower than attention`: the other one is a module too
-        found = _heard(text, reason, of_trace(evidence, _noun, modules_first=True)) or found
-    return found
-
-
-def _heard(text: str, reason: str, reader: ClaimReader) -> Guess | None:
-    """A prediction in free words; None where it is not understood."""
-    found = spoken(text, _readable, reader, _spoken_of, _deniable)
-    if found is None:
-        return None
-    claims = [_claimed(claim) for claim in found.claims]
-    unread = "; ".join(found.unread)
-    by_slots = any(claim.by_slots for claim in found.claims)
-    whole = replace(_joined(text, claims), text=text, reason=reason, parts=tuple(claims))
-    plain = replace(whole, agree=False, denied=False, narrowed="")
-    return replace(plain, unread=unread, by_slots=by_slots)
-
-
-def _spoken_of(guess: Guess) -> tuple[str, str]:
-    """What a claim speaks of, and where."""
-    return guess.subject, guess.scope.text
 
 
 def _unmeasured(text: str, reason: str) -> Guess | None:
@@ -293,124 +171,61 @@ _LAYERS = "does not mark layers"  # false of a trace that has modules
 _UNMEASURED = GuessKind("unmeasured", 99, (), _unknown)
 
 
-def _claimed(claim: SpokenClaim) -> Guess:
-    found = _joined(claim.said, list(claim.readings), agree=True)
-    parts = found.parts or (found,)
-    said = f"not: {claim.said}"
-    if claim.denied:
-        found = replace(found, text=said, parts=parts, denied=True)
-    return replace(found, narrowed=claim.narrowed)
-
-
-# kinds of one measured figure or fact, of which `not` says the opposite
-_DENIABLE = ("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory")
-
-
-def _deniable(guess: Guess) -> bool:
-    one = not {"quantifier", "each", "not", "no"} & set(guess.args)
-    return one and guess.scope.kind == "trace" and guess.kind.name in _DENIABLE
-
-
-def _joined(text: str, parts: list[Guess], *, agree: bool = False) -> Guess:
-    if len(parts) == 1:
-        return parts[0]
-    return replace(parts[0], text=text, parts=tuple(parts), agree=agree)
-
-
-def _readable(text: str, by_slots: bool) -> Guess | None:
-    """The prediction of a part; none of an op that is rather an everyday word (`all in bf16`),
-    unless the slots of a sentence have it as a noun.
-    """
-    try:
-        found = _parse(text)
-    except UsageError:
-        return None
-    unplaced = found.scope.kind == "region" and found.scope.name.lower() in _NO_PLACES
-    everyday = not by_slots and found.subject in language("everyday").split()
-    return None if unplaced or everyday else found
-
-
-_NO_PLACES = ("layer", "layers", "kernel", "call", "token", "head", "block", "launch", "sample")
-
-
-@lru_cache(maxsize=4096)
-def _noun(text: str) -> Named | None:
-    """The selector that a text is, as a whole."""
-    try:
-        tokens = split(text)
-        for _ in range(2):  # for phrases of phrases
-            tokens = replaced(text, tokens, _synonyms())
-        found, after = read_selector(tokens, 0)
-    except (UsageError, ParseFailure):
-        return None
-    if after < len(tokens):
-        return None
-    # one word stays: `convolutions` are calls as well
-    several = any(" " in token.written for token in tokens)
-    said = " ".join(token.text for token in tokens)
-    return Named(said if several else text, found)
-
-
-@cache
-def _reader() -> ClaimReader:
-    """Reads claims with the nouns of the language alone."""
-    return ClaimReader(_noun)
-
-
-def _parse(text: str, reason: str = "") -> Guess:
-    """Parse a prediction in the words of the language."""
-    tokens = _plain_words(text, split(text.rstrip(" ?.!")))
-    try:
-        scope, words = split_scope(text, tokens)
-        if not words:
-            raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-        kind, args = match(text, words, kinds.patterns())
-    except GuessError as error:
-        raise error.suggesting(suggestion(text)) from None
-    first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
-    prediction = text[first.at - first.quoted : last.end].strip()
-    return Guess(text, reason, kind, scope, args, prediction)
-
-
-def _or_error(read: Callable[[str, str], Guess], text: str, reason: str = "") -> Guess | Verdict:
-    """A prediction, or a verdict `error` that says what is wrong with it: it stops no other."""
-    try:
-        return read(text, reason)
-    except GuessError as error:
-        carets = " " * error.at + "^" * max(len(error.word), 1)
-        return Verdict(text, "error", why=error.advice, slice=(carets,), reason=reason)
-    except UsageError as error:
-        return Verdict(text, "error", why=str(error), reason=reason)
-
-
-parse_or_error = partial(_or_error, parse)
+OF_A_SNAPSHOT = "a snapshot of the allocator has memory alone: check this on the trace"
+Guesses = str | Guess | Verdict | Iterable[str | Guess | Verdict]
 
 
 def check(
     trace: Trace | str | os.PathLike[str],
-    guesses: str | Guess | Verdict | Iterable[str | Guess | Verdict],
+    guesses: Guesses,
     against: Trace | str | os.PathLike[str] | None = None,
 ) -> Verdicts:
-    """Mark each prediction on `trace`; see `of_snapshots.check`."""
-    listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
-    parsed = [parse_or_error(guess) if isinstance(guess, str) else guess for guess in listed]
+    """Mark each prediction on `trace`: hit, miss, unknown or error, with what was measured.
+
+    A trace may be a path or the name of a recording; `against` is the one that predictions call
+    `A`. Missing data is unknown, never a hit. A text that cannot be parsed, or a region that is not
+    in the trace, is an error and stops no other. A snapshot of the allocator is marked as well.
+    """
+    if not isinstance(trace, Trace) and is_snapshot(trace):
+        return check_snapshot(view_of(os.fspath(trace)), guesses)
     evidence = Evidence(opened(trace))
     other = Evidence(opened(against)) if against is not None else None
-    return Verdicts(
-        _advised(guess, evidence, other)
-        if isinstance(guess, Verdict)
-        else _placed(guess, mark(guess, evidence, other), evidence, other)
-        for guess in parsed
+    return _each(
+        guesses,
+        parse_or_error,
+        lambda guess: _placed(guess, mark(guess, evidence, other), evidence, other),
+        lambda wrong: _advised(wrong, evidence, other),
     )
+
+
+def check_snapshot(view: MemoryView, guesses: Guesses) -> Verdicts:
+    """Mark each prediction on a snapshot of the allocator, which has memory and no events."""
+    return _each(guesses, parse_or_error, lambda guess: _held(guess, view))
+
+
+def check_job(found: JobDocument, guesses: Guesses) -> Verdicts:
+    """Mark each prediction on the document of a job: hit, miss, unknown or error."""
+    return _each(guesses, parse_job_or_error, lambda guess: _mark_job(guess, found))
+
+
+def _each(
+    guesses: Guesses,
+    read: Callable[[str], Guess | Verdict],
+    judge: Callable[[Guess], Verdict],
+    advise: Callable[[Verdict], Verdict] = lambda wrong: wrong,
+) -> Verdicts:
+    """The verdict on each; one that cannot be parsed has its own."""
+    listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
+    found = [read(guess) if isinstance(guess, str) else guess for guess in listed]
+    return Verdicts(advise(one) if isinstance(one, Verdict) else judge(one) for one in found)
 
 
 def _placed(guess: Guess, found: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
     """The verdict, or that of free words where a word is no place: `per kernel`."""
     if found.verdict != "error" or guess.parts or guess.scope.kind != "region":
         return found
-    heard = _heard(guess.text, guess.reason, of_trace(evidence, _noun))
-    heard = heard or _unmeasured(guess.text, guess.reason)
-    again = mark(heard, evidence, other) if heard else found
+    free = heard(guess.text, guess.reason, evidence) or _unmeasured(guess.text, guess.reason)
+    again = mark(free, evidence, other) if free else found
     return found if again.verdict == "error" else again
 
 
@@ -507,6 +322,9 @@ _WORST = ("miss", "error", "unknown", "hit")
 _SEVERAL = "the sentence can be read in several ways, which differ here"
 
 
+Asked = TypeVar("Asked", Query, JobQuery)
+
+
 def _measured(
     guess: Guess, query: Callable[[], Asked]
 ) -> tuple[Asked | None, Measurement] | Verdict:
@@ -570,42 +388,15 @@ def document(verdicts: Iterable[Verdict]) -> CheckDocument:
     return CheckDocument(1, counts["hit"], counts["miss"], counts["unknown"], marked)
 
 
-EXAMPLE = "every rank: exposed comms < 10%"
-OF_A_TRACE = "this is a prediction about one trace: check it on the file of a rank"
-
-
-def parse_job(text: str, reason: str = "") -> Guess:
-    """Parse one prediction about a job; `GuessError` points at the wrong word."""
-    tokens = [token for token in split(text.rstrip(" ?.!")) if token.key != "the"]
+def _held(guess: Guess, view: MemoryView) -> Verdict:
+    held = None if guess.parts or guess.scope.kind != "trace" else guess.kind.held
+    if held is None:
+        return _verdict(guess, Measurement("unknown", ""), OF_A_SNAPSHOT)
     try:
-        kind, args = match(text, tokens, job_kinds.patterns())
-    except GuessError as error:
-        if _reads(text):
-            raise UsageError(OF_A_TRACE) from None
-        raise error.suggesting(EXAMPLE) from None
-    return Guess(text, reason, kind, Scope(), args, text)
-
-
-parse_job_or_error = partial(_or_error, parse_job)
-
-
-def _parsed(text: str) -> Guess | None:
-    try:
-        return parse(text)
-    except UsageError:
-        return None
-
-
-def _reads(text: str) -> bool:
-    return _parsed(text) is not None
-
-
-def check_job(found: JobDocument, guesses: Iterable[str | Guess | Verdict]) -> Verdicts:
-    """Mark each prediction on the document of a job: hit, miss, unknown or error."""
-    parsed = (parse_job_or_error(guess) if isinstance(guess, str) else guess for guess in guesses)
-    return Verdicts(
-        guess if isinstance(guess, Verdict) else _mark_job(guess, found) for guess in parsed
-    )
+        found = held(Query(guess.args, guess.scope, []), view)
+    except Unknown as missing:
+        return _verdict(guess, Measurement("unknown", ""), str(missing))
+    return _verdict(guess, found, found.why)
 
 
 def _mark_job(guess: Guess, job: JobDocument) -> Verdict:

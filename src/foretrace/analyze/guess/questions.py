@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.marking import Guess, mark, parse
+from foretrace.analyze.guess.marking import mark
 from foretrace.analyze.guess.nearness import nearest
+from foretrace.analyze.guess.parsing import Guess, parse
 from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import language, op_words
 from foretrace.base.errors import UsageError
