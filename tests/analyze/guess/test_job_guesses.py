@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from foretrace.analyze.guess import GuessError, job_kinds
-from foretrace.analyze.guess.guess_files import load_with
+from foretrace.analyze.guess.guess_files import load
 from foretrace.analyze.guess.kinds import GuessKind
 from foretrace.analyze.guess.marking import check_job
 from foretrace.analyze.guess.parsing import parse_job, parse_job_or_error
@@ -140,7 +140,7 @@ def test_a_guess_file_has_its_reasons(tmp_path: Path) -> None:
         'schema = 1\n[[guess]]\ntext = "world size == 8"\nreason = "one node"\n'
         '[[guess]]\ntext = "world size of 8"\n'
     )
-    verdicts = check_job(job_document(), load_with(file, parse_job_or_error))
+    verdicts = check_job(job_document(), load(file, parse_job_or_error))
     assert [each.verdict for each in verdicts] == ["miss", "error"]
     assert verdicts[0].reason == "one node"
     assert str(file) in verdicts[1].why

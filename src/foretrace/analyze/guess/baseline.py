@@ -68,18 +68,13 @@ def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
         for text, fact in _COMPILED.items():
             counted = int(fact(evidence.trace).low)
             yield f"{text} == {counted}", f"number of {text}, by the compiler's records"
-    for scope in _places(evidence):
+    scopes = [Scope("region", name) for name in [*own_regions(evidence.trace)][:PLACES]]
+    for scope in scopes or [Scope("steps" if evidence.trace.has("steps") else "trace")]:
         windows = windows_of(scope, evidence)
         several = f"the same in each of {len(windows)} {scope.unit}"
         held = several if len(windows) > 1 else "as recorded"
         for text, reason in [*_gpu(windows), *_host(windows[0])]:
             yield scope.prefix + text, f"{reason}, {held}"
-
-
-def _places(evidence: Evidence) -> list[Scope]:
-    if names := list(own_regions(evidence.trace)):
-        return [Scope("region", name) for name in names[:PLACES]]
-    return [Scope("steps" if evidence.trace.has("steps") else "trace")]
 
 
 def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Verdict
 
 _TRACE = Scope()
+_FIGURES = {"gpu_idle": "gpu idle", "graph_breaks": "graph breaks", "recompiles": "recompiles"}
 
 
 class Answer(Verdict):
@@ -88,6 +89,7 @@ class Expect:
     """Predictions about one trace, or the part that `region`, `step`, `each_step` or `op` name.
 
     Words of the vocabulary are attributes: `kernels`, `gemm`, `memcpy`, `sync`, `launches`, …
+    So are `gpu_idle`, `graph_breaks` and `recompiles`.
     """
 
     def __init__(
@@ -131,21 +133,6 @@ class Expect:
         """`time("gemm") < "60 us"`; `time()` is GPU time, `time("cpu")` host time."""
         return Quantity(self, f"{what} time")
 
-    @property
-    def gpu_idle(self) -> Quantity:
-        """The share of the time in which the GPU is idle: `gpu_idle < "10%"`."""
-        return Quantity(self, "gpu idle")
-
-    @property
-    def graph_breaks(self) -> Quantity:
-        """Lines at which Dynamo ended a graph: `graph_breaks == 0`."""
-        return Quantity(self, "graph breaks")
-
-    @property
-    def recompiles(self) -> Quantity:
-        """How often code was compiled again: `recompiles == 0`."""
-        return Quantity(self, "recompiles")
-
     def from_line(self, line: str, what: str = "kernels") -> Quantity:
         """Kernels that come from a line: `from_line("model.py:41") == 1`."""
         return Quantity(self, f"{what} from {line}")
@@ -179,13 +166,13 @@ class Expect:
         return Quantified(self, f"no {what}")
 
     def __getattr__(self, word: str) -> Quantity:
-        if word not in HEADS:
+        if word not in HEADS and word not in _FIGURES:
             problem = f"`{word}` is not in the vocabulary"
             raise AttributeError(f"{problem}; use count({word!r}) for a name")
-        return Quantity(self, word)
+        return Quantity(self, _FIGURES.get(word, word))
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *HEADS})
+        return sorted({*super().__dir__(), *HEADS, *_FIGURES})
 
 
 def expect(trace: Trace, against: Trace | None = None) -> Expect:

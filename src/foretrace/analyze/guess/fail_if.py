@@ -36,10 +36,11 @@ TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches", "ops")
 LOST = "lost"
 JOB_TIMES = ("step", "compute", "exposed", "wait", "idle")
-_TRACES = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"}
-_JOBS = {"|".join(JOB_TIMES) + " [time|comms]": "{limit:time}"}
-_TRIES = {"untouched|best [time]": "{limit:time}", "lost": "{limit:number}"}
-_SUBJECTS = {"traces": _TRACES, "jobs": _JOBS, "tries": _TRIES}
+_SUBJECTS = {
+    "traces": {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"},
+    "jobs": {"|".join(JOB_TIMES) + " [time|comms]": "{limit:time}"},
+    "tries": {"untouched|best [time]": "{limit:time}", LOST: "{limit:number}"},
+}
 
 
 def _patterns(subjects: dict[str, str]) -> list[tuple[str, Pattern]]:
@@ -91,7 +92,7 @@ def parse_gate(text: str, of: str = "traces") -> Gate:
     try:
         first, args = match(text, split(text), _patterns(_SUBJECTS[of]))
     except GuessError as error:
-        raise error.within("--fail-if cannot be parsed") from None
+        raise error.suggesting("", "--fail-if cannot be parsed") from None
     limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
     return Gate(text, args[first], args["compare"], limit.exact, "ratio" in args)
 
@@ -124,8 +125,12 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 
 def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str]:
     """The quantity in A and in B, and the words for the noise of a time."""
+    if isinstance(found, CompareTriesDocument) and quantity == LOST:
+        return 0, sum(fix.answer == LOST for fix in found.fixes), ""
     if isinstance(found, CompareTriesDocument):
-        return _tried(found, quantity)
+        entry: ChangeEntry = getattr(found, f"{quantity}_ns")
+        change = Change(entry.a, entry.b, entry.noise)
+        return change.a, change.b, _noise(change) if change.noise is not None else ""
     if isinstance(found, CompareJobsDocument):
         time = next(each for each in found.times if each.what == quantity)
         return time.a, time.b, _noise(time)
@@ -140,14 +145,6 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
         return (None, None, "") if no_gpu else (a, b, "")
     value: Change = getattr(found, f"{quantity}_ns")
     return value.a, value.b, _noise(value)
-
-
-def _tried(found: CompareTriesDocument, quantity: str) -> tuple[float | None, float | None, str]:
-    if quantity == LOST:
-        return 0, sum(fix.answer == LOST for fix in found.fixes), ""
-    entry: ChangeEntry = getattr(found, f"{quantity}_ns")
-    value = Change(entry.a, entry.b, entry.noise)
-    return value.a, value.b, _noise(value) if value.noise is not None else ""
 
 
 def _noise(value: Change | JobChange) -> str:

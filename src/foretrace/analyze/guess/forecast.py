@@ -113,7 +113,13 @@ def forecast(a: Trace, b: Trace, answers: dict[str, Interval]) -> Forecast:
     if before and not made and _is_compiled(b) and _held(a).get("bytes") == 0:
         expected, reason = _expected(before, made, _held(a)), NOTHING_FUSES
     entries = [
-        ForecastEntry(name, now, *_both(name, answers, expected, measured), measured.get(name))
+        ForecastEntry(
+            name,
+            now,
+            _mark(answers.get(name), measured.get(name)),
+            _mark(expected.get(name), measured.get(name)),
+            measured.get(name),
+        )
         for name, now in _held(a).items()
         if now
     ]
@@ -128,17 +134,6 @@ def _same_program(a: Trace, b: Trace) -> None:
     verdict = compare(a, b).verdict
     if verdict.answer == "different":
         raise UsageError(f"B must be A's program after a change: {verdict.text}")
-
-
-def _both(
-    name: str,
-    answers: dict[str, Interval],
-    expected: dict[str, Interval],
-    measured: dict[str, float],
-) -> tuple[MarkedForecast | None, MarkedForecast | None]:
-    found = measured.get(name)
-    you, replay = (_mark(each.get(name), found) for each in (answers, expected))
-    return you, replay
 
 
 def _mark(guess: Interval | None, measured: float | None) -> MarkedForecast | None:

@@ -9,7 +9,6 @@ furthest word that any of them reached, and names the nearest valid word there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -207,15 +206,12 @@ Pattern = tuple[PatternItem, ...]
 
 def items(pattern: str, own: Mapping[str, Slot] | None = None) -> Pattern:
     """The places of a pattern; its slots are those of `SLOTS`, and its owner's `own`."""
-    slots = {**SLOTS, **(own or {})}
-    return tuple(_item(found, slots) for found in _ITEM.finditer(pattern))
-
-
-def _item(found: re.Match[str], slots: Mapping[str, Slot]) -> PatternItem:
-    optional, words = found["open"] is not None, (found["words"] or "").split("|")
-    if found["slot"]:
-        return PatternItem(found["name"], slots[found["slot"]].read, optional)
-    return PatternItem(words[0], _same(*words), optional)
+    slots, places = {**SLOTS, **(own or {})}, []
+    for found in _ITEM.finditer(pattern):
+        words = (found["words"] or "").split("|")
+        read = slots[found["slot"]].read if found["slot"] else _same(*words)
+        places.append(PatternItem(found["name"] or words[0], read, found["open"] is not None))
+    return tuple(places)
 
 
 class Furthest:

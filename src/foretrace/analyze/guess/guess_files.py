@@ -27,22 +27,18 @@ from foretrace.schema.finding import Verdict
 _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 
 
-def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
-    """The predictions of a guess file; one that cannot be parsed is a verdict `error`."""
-    return load_with(path, parse_or_error)
-
-
 def given(
     texts: Iterable[str], files: Iterable[str], parse: Callable[[str, str], Guess | Verdict]
 ) -> list[Guess | Verdict]:
     """The predictions of a command line: its texts, then those of its guess files."""
-    return [*(parse(text, "") for text in texts), *(g for f in files for g in load_with(f, parse))]
+    return [*(parse(text, "") for text in texts), *(g for f in files for g in load(f, parse))]
 
 
-def load_with(
-    path: str | os.PathLike[str], parse: Callable[[str, str], Guess | Verdict]
+def load(
+    path: str | os.PathLike[str], parse: Callable[[str, str], Guess | Verdict] = parse_or_error
 ) -> list[Guess | Verdict]:
-    """What `parse` makes of each text and reason of a guess file.
+    """What `parse` makes of each text and reason of a guess file; a verdict `error` of what cannot
+    be parsed.
 
     `UsageError` names the file, and the number of a guess that is not well formed.
     """

@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from operator import attrgetter
 from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
@@ -73,7 +72,7 @@ def every() -> tuple[GuessKind, ...]:
 
 @cache
 def patterns() -> Patterns:
-    """Every pattern with its kind, in the order in which they are tried."""
+    """Every pattern with its kind, in the same order."""
     return patterns_of(every())
 
 
@@ -82,48 +81,21 @@ def named(rank: JobRank) -> str:
     return f"rank {rank.rank}" + (f" ({rank.host})" if rank.host else "")
 
 
-def _comms(rank: JobRank) -> int | None:
-    parts = (rank.exposed_ns, rank.both_ns)
-    return None if None in parts else sum(part or 0 for part in parts)
-
-
-_TIMES: dict[str, Callable[[JobRank], int | None]] = {
-    "step time": attrgetter("wall_ns"),
-    "compute": attrgetter("compute_ns"),
-    "exposed comms": attrgetter("exposed_ns"),
-    "comms": _comms,
-    "overlap": attrgetter("both_ns"),
-    "copies": attrgetter("copy_ns"),
-    "idle": attrgetter("idle_ns"),
-    "data": attrgetter("data_ns"),
-    "host": attrgetter("host_ns"),
-    "wait": attrgetter("wait_ns"),
-    "transfer": attrgetter("transfer_ns"),
-}
-
-
 def _value(query: JobQuery, rank: JobRank) -> float | None:
     """The quantity of one rank; None where its trace does not have it."""
     quantity = query.args["quantity"]
-    time = _TIMES[quantity](rank)
+    parts = (rank.exposed_ns, rank.both_ns)
+    comms = None if None in parts else sum(part or 0 for part in parts)
+    time: int | None = comms if quantity == "comms" else getattr(rank, _FIELDS[quantity])
     if "share" not in query.args:
         return time
-    whole = _comms(rank) if quantity == "overlap" else rank.wall_ns
+    whole = comms if quantity == "overlap" else rank.wall_ns
     return None if time is None or not whole else time / whole
 
 
-def _single(query: JobQuery, value: float | None) -> Measurement:
-    if value is None:
-        raise Unknown(f"the traces do not have it: {query.args['quantity']}")
-    return Measurement(query.judge(value), _text(query, value))
-
-
-def _all(query: JobQuery, values: dict[int, float | None]) -> Measurement:
+def _all(query: JobQuery, values: dict[int, float | None], known: dict[int, float]) -> Measurement:
     answers = [None if value is None else query.judge(value) == "hit" for value in values.values()]
     verdict = judge_all(query.args["quantifier"], answers, unclear=False)
-    known = {rank: value for rank, value in values.items() if value is not None}
-    if not known:
-        raise Unknown(f"the traces do not have it: {query.args['quantity']}")
     least, most = min(known, key=lambda rank: known[rank]), max(known, key=lambda rank: known[rank])
     low, high = (_text(query, known[rank]) for rank in (least, most))
     measured = low if low == high else f"{low} (rank {least}) to {high} (rank {most})"
@@ -150,13 +122,6 @@ def _text(query: JobQuery, value: float) -> str:
     return percent_text(value) if "share" in query.args else time_text(value)
 
 
-def _ranks(query: JobQuery) -> str:
-    numbers = [each.rank for each in query.found.ranks]
-    shown = ", ".join(map(str, numbers[:LISTED]))
-    return shown + (f" and {len(numbers) - LISTED:,} more" if len(numbers) > LISTED else "")
-
-
-_LIMITS = ("{share:share}", "{time:time}")
 # name -> how people write it
 _QUANTITIES = phrases("""
 step time = step time; iteration time; time; steps; step
@@ -171,6 +136,13 @@ host = host time; host; host idle
 wait = wait; waits; waiting; wait time; waiting time
 transfer = transfer; transfers; transfer time
 """)
+_FIELDS = {
+    "step time": "wall_ns",
+    "exposed comms": "exposed_ns",
+    "overlap": "both_ns",
+    "copies": "copy_ns",
+    **{name: f"{name}_ns" for name in ("compute", "idle", "data", "host", "wait", "transfer")},
+}
 
 
 @prediction(
@@ -188,7 +160,7 @@ transfer = transfer; transfers; transfer time
                 "{{quantity:quantity}} {{compare:compare}} {limit} on|in|for rank {{number:count}}",
                 "[median] [rank] [:] {{quantity:quantity}} {{compare:compare}} {limit}",
             )
-            for limit in _LIMITS
+            for limit in ("{share:share}", "{time:time}")
         )
     ),
     slots={
@@ -208,15 +180,19 @@ def _of_ranks(query: JobQuery) -> Measurement:
     compute hides. Without a rank the median over the ranks is meant.
     """
     values = {each.rank: _value(query, each) for each in query.found.ranks}
-    if "number" in query.args:
-        number = int(query.args["number"].value)
-        if number not in values:
-            raise NoSuchPlace(f"no rank {number} in this job; it has {_ranks(query)}")
-        return _single(query, values[number])
+    number = int(query.args["number"].value) if "number" in query.args else None
+    if number is not None and number not in values:
+        there = ", ".join(map(str, [*values][:LISTED]))
+        more = f" and {len(values) - LISTED:,} more" if len(values) > LISTED else ""
+        raise NoSuchPlace(f"no rank {number} in this job; it has {there}{more}")
+    known = {rank: value for rank, value in values.items() if value is not None}
+    if not known or (number is not None and number not in known):
+        raise Unknown(f"the traces do not have it: {query.args['quantity']}")
     if "quantifier" in query.args:
-        return query.complete(_all(query, values))
-    known = [value for value in values.values() if value is not None]
-    return query.complete(_single(query, statistics.median(known) if known else None))
+        return query.complete(_all(query, values, known))
+    value = statistics.median(known.values()) if number is None else known[number]
+    found = Measurement(query.judge(value), _text(query, value))
+    return query.complete(found) if number is None else found
 
 
 _WITHIN, _BEYOND = Compare("<="), Compare(">")
@@ -266,10 +242,6 @@ def _weight(rank: JobRank, by_count: bool) -> int:
     return rank.times_last if by_count else rank.made_others_wait_ns or 0
 
 
-def _wants_none(args: Mapping[str, Any]) -> bool:
-    return "no" in args
-
-
 def _last_text(rank: JobRank, per: str) -> str:
     often = f"last in {count_text(rank.times_last)} of {count_text(rank.collectives)} collectives"
     waited = time_text(rank.made_others_wait_ns)
@@ -278,7 +250,7 @@ def _last_text(rank: JobRank, per: str) -> str:
 
 def _last_expected(args: Mapping[str, Any]) -> str:
     """`rank 3`, `not rank 3`, `no rank`."""
-    if _wants_none(args):
+    if "no" in args:
         return "no rank"
     cause = f" ({args['cause'].replace('_', ' ')})" if "cause" in args else ""
     return f"{'not ' if 'not' in args else ''}rank {args['number'].text}{cause}"
@@ -319,9 +291,9 @@ def _last(query: JobQuery) -> Measurement:
     by_count = query.args.get("last", "last") == "last"
     first = max(ranks, key=lambda each: _weight(each, by_count))
     if not _weight(first, by_count):
-        verdict = "hit" if _wants_none(query.args) else "miss"
+        verdict = "hit" if "no" in query.args else "miss"
         return query.complete(Measurement(verdict, "no rank came last beyond the clocks' error"))
-    right = not _wants_none(query.args) and first.rank == query.args["number"].value
+    right = "no" not in query.args and first.rank == query.args["number"].value
     if "cause" in query.args:
         right = right and first.cause == query.args["cause"]
     verdict = "hit" if right is ("not" not in query.args) else "miss"
@@ -367,10 +339,6 @@ def _size(query: JobQuery) -> Measurement:
         raise Unknown(absent)
     verdict = query.args.get("compare", EQUALS).of(count, query.args["amount"])
     return Measurement(verdict, count_text(count))
-
-
-def _rate(row: JobNetwork, by_bus: bool) -> float | None:
-    return row.bus_gbps if by_bus else row.algorithm_gbps
 
 
 def _speed(rate: float) -> str:
@@ -419,7 +387,9 @@ def _network(query: JobQuery) -> Measurement:
     """
     wanted, by_bus = query.args.get("collective"), query.args.get("bus", "bus") == "bus"
     rows = [row for row in query.found.network if wanted in (None, row.collective)]
-    known = [(rate * 1e9, row) for row in rows if (rate := _rate(row, by_bus)) is not None]
+    rates = [row.bus_gbps if by_bus else row.algorithm_gbps for row in rows]
+    pairs = zip(rates, rows, strict=True)
+    known = [(rate * 1e9, row) for rate, row in pairs if rate is not None]
     if not known:
         what = f"{wanted} " if wanted else ""
         raise Unknown(f"no {what}collective of this job has a size and a transfer time")

@@ -44,7 +44,7 @@ _DIMENSIONS = {
     for dimension in ("time", "bytes", "rate", "bandwidth", "share", "ratio")
     for unit in UNITS[dimension]
 }
-_TAGS = {"count": "n", "share": "pct", "time": "dur", "bytes": "size", "ratio": "rat"}
+TAGS = {"count": "n", "share": "pct", "time": "dur", "bytes": "size", "ratio": "rat"}
 _SLOWER = {"slower": "more than", "faster": "less than"}
 _RATIOS = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "half": 0.5}
 _FAR, _NEAR = 1.1, 1.25  # `well over 50%` is more than 55%, `just over 50%` less than 62%
@@ -302,19 +302,11 @@ def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
     raise ParseFailure(place, ["time"])
 
 
-def _amount(tokens: Tokens, place: int) -> tuple[str, Heard, int]:
-    found, after = quantity(tokens, place)
-    return _TAGS.get(found.dimension, "amount"), found, after
-
-
-def _tagged(tag: str, read: Callable[[Tokens, int], tuple[Any, int]]) -> Any:
-    return lambda tokens, place: (tag, *read(tokens, place))
-
-
-READERS = (
-    _amount,
-    _tagged("times", _times),
-    _tagged("rat", _ratio),
-    _tagged("who", _who),
-    _tagged("whole", _whole),
-)
+# tag -> what reads it; a quantity has the tag of its dimension
+READERS: dict[str, Callable[[Tokens, int], tuple[Any, int]]] = {
+    "": quantity,
+    "times": _times,
+    "rat": _ratio,
+    "who": _who,
+    "whole": _whole,
+}

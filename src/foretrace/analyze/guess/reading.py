@@ -5,25 +5,33 @@ the claim. The lexicon of `language.toml` maps phrases to few tags. What says wh
 (`per step`, `on the GPU`) is taken out, and the tags that are left must be one of the `shapes`. A
 shape says the claim again in the words of the language; `&&` joins claims, `||` readings of one
 claim that must agree.
+
+Nouns are those of the language, and those of one trace: a range, a module, an op or a kernel whose
+name has all of the words. Where two names fit, none is meant.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from functools import cache, lru_cache, partial
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.lexicon import (
     LONGEST_PHRASE,
     READERS,
+    TAGS,
     Heard,
     Tags,
     Tokens,
     lexicon,
     listed,
 )
+from foretrace.analyze.guess.windows import modules
 from foretrace.analyze.guess.words import (
     CALL,
     COPIES,
@@ -38,6 +46,7 @@ from foretrace.analyze.guess.words import (
 )
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
+from foretrace.model.cpu_ops import bare
 
 _LONGEST_NOUN = 7  # words
 VERBS = frozenset(
@@ -122,12 +131,10 @@ class Lattice:
                 nouns += 1
             if nouns == _NOUNS_EACH:
                 break
-        for read in READERS:
-            try:
-                tag, value, after = read(tokens, place)
-                found[after - place][tag] = value
-            except ParseFailure:
-                pass
+        for tag, read in READERS.items():
+            with suppress(ParseFailure):
+                value, after = read(tokens, place)
+                found[after - place][tag or TAGS.get(value.dimension, "amount")] = value
         for skipped in self._narrowing(place, bool(found)):
             for size in range(min(_LONGEST_NOUN, len(tokens) - place - skipped), 0, -1):
                 text = " ".join(token.text for token in tokens[place + skipped :][:size])
@@ -160,10 +167,6 @@ class Lattice:
     def _unknown(self, word: str) -> bool:
         known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(word)
         return not known and word not in listed("never_narrowing") and not word.endswith("ly")
-
-    def may_have(self, pattern: Pattern) -> bool:
-        """Whether the tags that a shape cannot do without are there."""
-        return all(item.optional or item.tags & self.tags for item in pattern)
 
     def matches(self, pattern: Pattern, match: ShapeMatch) -> Iterator[ShapeMatch]:
         """Every way in which a pattern reads all tokens; what says where can stand anywhere."""
@@ -247,7 +250,8 @@ class ClaimReader:
             (
                 (match.chunks, order, match, shape)
                 for order, shape in enumerate(shapes())
-                if lattice.may_have(shape.pattern)
+                # the tags that the shape cannot do without are there
+                if all(item.optional or item.tags & lattice.tags for item in shape.pattern)
                 for match in lattice.matches(shape.pattern, ShapeMatch(0, 0, {}))
             ),
             key=lambda each: each[:2],
@@ -354,15 +358,12 @@ def _reads(
     return read
 
 
-def _is_trait(found: Selector) -> bool:
-    plain = not (found.name or found.word or found.under)
-    return plain and bool(found.traits) and found.kind in ("kernel", "memcpy")
-
-
 def _trait(named: Named) -> str | None:
     """What kernels can be: `bf16`, `nvjet kernels`."""
+    found = named.selector
+    more = found.name or found.word or found.under or not found.traits
     said = named.said.removesuffix("s").removesuffix(" kernel")
-    return said if _is_trait(named.selector) else None
+    return said if not more and found.kind in ("kernel", "memcpy") else None
 
 
 def _place(named: Named) -> str | None:
@@ -444,3 +445,70 @@ def _item(word: str) -> Item:
         return Item(name, frozenset("n"), optional, _counts)
     tag, fits = _SLOTS.get(slot, (slot, lambda value: value))
     return Item(name, frozenset([tag]), optional, _reads([tag], fits))
+
+
+_SHORTEST = 3  # letters of a word that can be a part of a name
+_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
+
+
+def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> ClaimReader:
+    """The nouns of the language, and those of a trace."""
+
+    @lru_cache(maxsize=1024)
+    def read(text: str) -> Named | None:
+        found = _fitting([text.lower()], modules(evidence)) if modules_first else []
+        if len(found) == 1:
+            return noun(f'module "{found[0]}"')
+        head, _, last = text.rpartition(" ")
+        alone = noun(head) if head and last.lower() in listed("after_noun") else None
+        return noun(text) or alone or _named(text, evidence, noun)
+
+    return ClaimReader(read, lambda word: _own(word, evidence))
+
+
+def _own(word: str, evidence: Evidence) -> str:
+    """The tag of a word that fits this trace: its card is a GPU, its name claims nothing."""
+    card = re.split(r"\W", (evidence.trace.about.device or "").lower())
+    if re.search(r"\d", word) and word in card:
+        return "gpu"
+    names = re.findall(r"[a-z]{4,}", PurePath(evidence.trace.path).name.lower())
+    return "drop" if len(word) > _SHORTEST and word in names else ""
+
+
+def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
+    words = [
+        word.removesuffix("s") if len(word) > _SHORTEST else word
+        for word in re.findall(r"[a-z]+|\d+", text.lower().removesuffix(" kernels"))
+    ]
+    if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
+        return None
+    if not words or len("".join(words)) < _SHORTEST or {*words} <= {*_COMMON.split()}:
+        return None
+    regions = [name for name in evidence.trace.spans.region_groups() if name[:2] != "##"]
+    host = evidence.trace.host
+    ops = {host.names[at] for at in set(host.name[host.is_op].tolist())}
+    known = [name for name in ops if bare(name).strip("_").lower().split("_") == words]
+    for kind, names in (("region", regions), ("module", modules(evidence)), ("op", known)):
+        found = _fitting(words, names)
+        if len(found) == 1:
+            return noun(f'{kind} "{found[0]}"')
+    named = re.search(r"kernel|_|\d|[a-z][A-Z]| ", text)  # one plain word is rather no name
+    return _kernels(words, evidence, noun) if named else None
+
+
+def _fitting(words: list[str], names: Iterable[str]) -> list[str]:
+    """The names that have these words one after the other; else in any order."""
+    parts = {name: [part.lower() for part in _PARTS.findall(name)] for name in names}
+    exact = [name for name, have in parts.items() if have == words]
+    return exact or [name for name, have in parts.items() if {*words} <= {*have}]
+
+
+def _kernels(words: list[str], evidence: Evidence, noun: Noun) -> Named | None:
+    """Kernels whose names have the words: joined, they are long enough to be no chance."""
+    if len("".join(words)) < 2 * _SHORTEST:
+        return None
+    part = re.compile("_?".join("".join(words)), re.IGNORECASE)
+    names = (one.name for one in evidence.operations if one.kind == "kernel")
+    there = {found[0] for name in names if (found := part.search(name))}
+    return noun(f"kernel *{there.pop()}*") if len(there) == 1 else None

@@ -22,7 +22,6 @@ from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.bounds import spent, unprofiled_ns, unprofiled_step_ns
 from foretrace.model.cpu_ops import bare, cpu_does
-from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, union_length
 from foretrace.model.module_calls import PREFIX
 from foretrace.names import families
@@ -281,7 +280,8 @@ def cpu_part(window: Window, selector: Selector) -> Bools:
         return stepping & host.named(lambda name: optimizer in name.lower())
     if "phase" in kinds:
         loading = host.named(lambda name: name.startswith(("enumerate(DataLoader)", "Optimizer.")))
-        apart = _inside(host, backward | (host.is_region & loading))
+        within = backward | (host.is_region & loading)
+        apart = host.nearest(np.arange(host.count), within) >= 0
         # what follows the last backward, such as metrics, is no forward
         last = int(host.start[window.events(backward)].max(initial=-1))
         return host.is_op & ~apart & ((host.start < last) | (last < 0))
@@ -298,11 +298,6 @@ def cpu_part(window: Window, selector: Selector) -> Bools:
     # attention, which multiplies inside, is no matmul; `aten::linear` calls one
     found = window.evidence.computing & does & host.named(lambda name: bare(name) in MATMULS)
     return found if found.any() else host.is_op & host.named(lambda name: bare(name) == word)
-
-
-def _inside(host: Host, chosen: Bools) -> Bools:
-    """Which events are one of these, or below one."""
-    return host.nearest(np.arange(host.count), chosen) >= 0
 
 
 # Words for kernels -> the group of the first screen, which may hold other kernels of the same ops.
@@ -491,11 +486,6 @@ def _wall_time(window: Window) -> float:
     return found
 
 
-def _step_time(window: Window) -> float:
-    """As `foretrace look` gives it: without the profiler where a run record says so."""
-    return without_profiler(window) or _cpu_time(window)
-
-
 def without_profiler(window: Window) -> float | None:
     """The time of a step or a region's call that the run record has; None where it has none."""
     window.need_whole()
@@ -509,11 +499,12 @@ def without_profiler(window: Window) -> float | None:
     return unprofiled_step_ns(trace) if is_step else unprofiled_ns(trace, span.name)
 
 
-_TIMES = {
+_TIMES: dict[str, Callable[[Window], float]] = {
     "gpu time": _gpu_time,
     "cpu time": _cpu_time,
     "wall time": _wall_time,
-    "step time": _step_time,
+    # as `foretrace look` gives it: without the profiler where a run record says so
+    "step time": lambda window: without_profiler(window) or _cpu_time(window),
 }
 
 

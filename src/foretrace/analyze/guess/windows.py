@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -130,19 +130,17 @@ class Window:
     def lines(self, rows: list[int], events: list[int]) -> list[str]:
         """GPU operations with launch call and ops, and host events with the ops above them."""
         gpu, host = self.evidence.trace.gpu, self.evidence.trace.host
-        launched = [(self._gpu_text(row), int(gpu.length[row])) for row in rows]
-        called = [(self._host_text(event), int(host.length[event])) for event in events]
+        launched, called = [], []
+        for row in rows:
+            operation = self.evidence.operation(row)
+            launch = self.evidence.launch_name(row) or "no launch recorded"
+            text = f"{operation.label} · {launch} · {' > '.join(operation.chain) or 'no op'}"
+            launched.append((text, int(gpu.length[row])))
+        for event in events:
+            above = " > ".join(host.op_chain(int(host.parent[event])))
+            text = self.evidence.name(event) + (f" · in {above}" if above else "")
+            called.append((text, int(host.length[event])))
         return [*_folded(launched), *_folded(called)]
-
-    def _gpu_text(self, row: int) -> str:
-        operation = self.evidence.operation(row)
-        launch = self.evidence.launch_name(row) or "no launch recorded"
-        return f"{operation.label} · {launch} · {' > '.join(operation.chain) or 'no op'}"
-
-    def _host_text(self, event: int) -> str:
-        host = self.evidence.trace.host
-        above = " > ".join(host.op_chain(int(host.parent[event])))
-        return self.evidence.name(event) + (f" · in {above}" if above else "")
 
 
 def _folded(lines: list[tuple[str, int]]) -> list[str]:
@@ -335,10 +333,7 @@ def _phase(evidence: Evidence, name: str) -> list[Window]:
     alone = not any(op.startswith(ENGINE) for op in evidence.trace.host.names)
     if name in _SERVED or (name == "forward" and alone and evidence.trace.host.is_op.any()):
         return _passes(evidence)  # without a backward pass, all of it
-    if name == "forward":
-        rows = np.flatnonzero(evidence.is_forward)
-    else:
-        rows = np.flatnonzero(evidence.in_engine)
+    rows = np.flatnonzero(evidence.is_forward if name == "forward" else evidence.in_engine)
     if not len(rows):
         raise Unknown(f"the trace does not say what the {name} pass launched")
     passes = _passes(evidence)
@@ -382,17 +377,20 @@ def modules(evidence: Evidence) -> list[str]:
 def _no_region(name: str, evidence: Evidence) -> str:
     groups = evidence.trace.spans.region_groups()
     there = [group for group in groups if not group.startswith("##")]
-    if not there + modules(evidence):
+    classes = modules(evidence)
+    if not there + classes:
         return f"no region {name!r}: this trace has no record_function ranges and no modules"
-    near = nearest(name, there + modules(evidence))
+    near = nearest(name, there + classes)
     hint = f" (did you mean {near}?)" if near else ""
-    listed = [_listed("", there), _listed("modules ", modules(evidence))]
-    return f"no region {name!r} in this trace; it has {'; '.join(filter(None, listed))}{hint}"
+    listed = [some_of(there, _LISTED)] if there else []
+    listed += [f"modules {some_of(classes, _LISTED)}"] if classes else []
+    return f"no region {name!r} in this trace; it has {'; '.join(listed)}{hint}"
 
 
-def _listed(word: str, names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{word}{', '.join(names[:_LISTED])}{more}" if names else ""
+def some_of(texts: Iterable[str], most: int) -> str:
+    """The first of several texts, and how many more there are."""
+    found = [*texts]
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if found[most:] else "")
 
 
 def _ops(evidence: Evidence, name: str) -> list[Window]:

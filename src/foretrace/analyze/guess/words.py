@@ -45,8 +45,7 @@ def tables() -> dict[str, Any]:
 
 def language(table: str) -> str:
     """A table of words: one entry a line."""
-    found: str = tables()[table]
-    return found
+    return str(tables()[table])
 
 
 class GuessError(UsageError):
@@ -79,18 +78,10 @@ class GuessError(UsageError):
         example = f"; write for example `{self.example}`" if self.example and not meant else ""
         return f"{self.problem}{meant}{example}"
 
-    def within(self, where: str) -> GuessError:
-        """The same error with the place that the text comes from."""
-        return self._with(where=where)
-
-    def suggesting(self, example: str) -> GuessError:
-        """The same error with a prediction that can be parsed."""
-        return self._with(example=example)
-
-    def _with(self, where: str = "", example: str = "") -> GuessError:
-        example = example or self.example
+    def suggesting(self, example: str, where: str = "") -> GuessError:
+        """The same error with a prediction that can be parsed, and where the text comes from."""
         parts = (self.text, self.word, self.at, self.problem, self.nearest)
-        return GuessError(*parts, where, example)
+        return GuessError(*parts, where, example or self.example)
 
 
 class ParseFailure(Exception):
@@ -512,7 +503,7 @@ def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     place += distinct
     if key_at(tokens, place) in ORDINALS:
         ordinal, place = ORDINALS[key_at(tokens, place)], place + 1
-    phase = PHASES.get(key_at(tokens, place)) if _begins(tokens, place + 1) else None
+    phase = PHASES.get(key_at(tokens, place)) if _begins(key_at(tokens, place + 1)) else None
     place += phase is not None
     while key_at(tokens, place) in TRAITS:
         traits.append(TRAITS[key_at(tokens, place)])
@@ -529,13 +520,12 @@ def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     traits = [*head.traits, *traits]
     last = tokens[place - 1]
     written = last.written if text == last.text else ""  # one word alone, as the sentence has it
-    found = replace(head, text=text, traits=tuple(traits), ordinal=ordinal, distinct=distinct)
-    return replace(found, written=written), place
+    found = replace(head, text=text, traits=tuple(traits), ordinal=ordinal)
+    return replace(found, distinct=distinct, written=written), place
 
 
-def _begins(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a word for kernels that is more than `kernels` stands at `place`."""
-    word = key_at(tokens, place)
+def _begins(word: str) -> bool:
+    """Whether a word is one for kernels, and more than `kernels`."""
     head = HEADS.get(word)
     said = head.kind == "kernel" and bool(head.traits) if head else word in op_words()
     return word in TRAITS or (said and word not in PHASES)

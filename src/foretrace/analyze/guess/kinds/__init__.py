@@ -17,7 +17,7 @@ from typing import Any
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.grammar import Pattern, Slot, items
 from foretrace.analyze.guess.selection import Measure, Selection
-from foretrace.analyze.guess.windows import Scope, Unknown, Window
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, some_of
 from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, tables
 from foretrace.base import plugins
 from foretrace.model.allocator.view import MemoryView
@@ -324,6 +324,4 @@ def from_selection(
 
 def tally(texts: list[str]) -> str:
     """`2 x layout tn, 1 x layout nn`."""
-    counts = Counter(texts)
-    parts = [f"{count} x {text}" for text, count in counts.most_common(4)]
-    return ", ".join(parts) + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")
+    return some_of([f"{count} x {text}" for text, count in Counter(texts).most_common()], 4)

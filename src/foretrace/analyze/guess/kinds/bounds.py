@@ -20,7 +20,7 @@ from foretrace.model import bounds
 from foretrace.model.idle import CAUSES, Spent, spent_in
 from foretrace.model.idle import windows_of as idle_windows
 from foretrace.model.intervals import IntervalUnion
-from foretrace.model.utilization import Utilization, utilization
+from foretrace.model.utilization import utilization
 
 # what a step or a region can be bound by; `gpu` is any of the kernels' bounds
 BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
@@ -40,21 +40,17 @@ def _bound(query: Query) -> Measurement:
     right = _fits(query, found)
     measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}{_scope(query)}"
     idle = _estimated_idle(query) if found in ("host", "sync") else 1.0
-    if idle <= bounds.MOSTLY_IDLE and _fits(query, _without_waits(query, idle)) != right:
-        raise Unknown(f"{measured}; without the profiler idle for about {percent_text(idle)}")
+    if idle <= bounds.MOSTLY_IDLE:  # less than the host's bound takes
+        first = query.windows[0]
+        work = bounds.of_work(first.evidence.trace, first.rows)
+        if _fits(query, "mixed" if idle > bounds.PARTLY_IDLE else work) != right:
+            raise Unknown(f"{measured}; without the profiler idle for about {percent_text(idle)}")
     return _decided(query, "hit" if right else "miss", measured)
 
 
 def _fits(query: Query, found: str) -> bool:
     wanted = query.args["bound"]
     return (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
-
-
-def _without_waits(query: Query, idle: float) -> str:
-    """The bound of a recording whose GPU is idle for less than the host's bound takes."""
-    first = query.windows[0]
-    mixed = idle > bounds.PARTLY_IDLE
-    return "mixed" if mixed else bounds.of_work(first.evidence.trace, first.rows)
 
 
 def _estimated_idle(query: Query) -> float:
@@ -306,14 +302,6 @@ def gpu_waits(query: Query) -> Measurement:
     return Measurement(query.hit_if(waited >= _WAITS), measured, window=window, events=events)
 
 
-_CLOCKS = {"wall": "wall time", "gpu": "GPU time"}
-
-
-def _used(query: Query) -> Utilization:
-    trace = query.windows[0].evidence.trace
-    return utilization(trace, [window.span for window in query.windows if not window.whole])
-
-
 @prediction(
     "utilization",
     56,
@@ -330,12 +318,14 @@ def _utilization(query: Query) -> Measurement:
     """
     query.need_gpu()
     figure, clock = query.args["mfu"], query.args.get("wall", "wall")
-    found = _used(query)
+    trace = query.windows[0].evidence.trace
+    found = utilization(trace, [window.span for window in query.windows if not window.whole])
     value, most = (getattr(found, f"{figure}_{name}") for name in (clock, "gpu"))
     if value is None or most is None:
         raise Unknown(found.note or "FLOPs and bytes need recorded shapes: record_shapes=True")
     profiled = clock == "wall" and found.profiled
-    shown = f"{percent_text(value)} of {_CLOCKS[clock]}{' (profiled)' if profiled else ''}"
+    of = "GPU time" if clock == "gpu" else "wall time"
+    shown = f"{percent_text(value)} of {of}{' (profiled)' if profiled else ''}"
     if profiled and query.compare.symbol[0] in "<>":
         verdict = query.compare.verdict(value, most, query.args["amount"])
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from foretrace.analyze.guess.kinds import (
 from foretrace.analyze.guess.kinds.counts import counted
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selection import Selection, label, select
-from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.windows import Unknown, Window, some_of
 from foretrace.analyze.guess.words import HEADS, Amount, ParseFailure, Selector, Token, text_at
 from foretrace.analyze.why.not_fused import not_fused
 from foretrace.analyze.why.refusals import REASONS, Separation, across_breaks
@@ -43,8 +42,7 @@ NO_RECORDS = (
 )
 WHOLE = "the compiler's records are of the whole program: leave out the place"
 _LISTED = 3  # places in an answer; the evidence has the rest
-_RESUMED = "torch_dynamo_resume_in_"  # how Dynamo names what follows a graph break
-_SECOND_NS = 10**9
+_RESUMED = regex(r"torch_dynamo_resume_in_(\w*)")  # how Dynamo names what follows a graph break
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,7 @@ class CompilerFact:
     @property
     def shown(self) -> str:
         """`2 (model.py:41, model.py:63)`, `1 or more`."""
-        more = f" and {len(self.places) - _LISTED} more" if len(self.places) > _LISTED else ""
-        where = f" ({', '.join(self.places[:_LISTED])}{more})" if self.places else ""
+        where = f" ({some_of(self.places, _LISTED)})" if self.places else ""
         return f"{count_text(self.low)}{'' if self.high == self.low else ' or more'}{where}"
 
     @property
@@ -75,8 +72,7 @@ def graph_breaks(trace: Trace) -> CompilerFact:
     """Lines at which Dynamo ended a graph; a line counts once, however often it was compiled."""
     run = trace.compiler_run
     if run is None:
-        tails = (name.partition(_RESUMED)[2] for name in trace.host.names if _RESUMED in name)
-        resumed = {"".join(takewhile(_in_word, tail)) for tail in tails}
+        resumed = {at[1] for name in trace.host.names if (at := _RESUMED.search(name))}
         return CompilerFact(len(resumed), math.inf, missing=NO_RECORDS)
     found = {one.source: one.reason for each in mine(run, trace) for one in each.breaks}
     places = tuple(source.place for source in sorted(found))
@@ -105,10 +101,6 @@ def graphs(trace: Trace) -> CompilerFact:
     return _fact(run, trace, tuple(map(_name, made)), ("",) * len(made))
 
 
-def _in_word(letter: str) -> bool:
-    return letter == "_" or letter.isalnum()
-
-
 def compile_ns(trace: Trace) -> CompilerFact:
     """What compiling took in all."""
     run = trace.compiler_run
@@ -118,17 +110,12 @@ def compile_ns(trace: Trace) -> CompilerFact:
         missing = _missing(run, trace) or ("some times are missing" if None in times else "")
         return CompilerFact(low, math.inf if missing else low, missing=missing)
     if trace.run.compile.seconds is not None:
-        recorded = trace.run.compile.seconds * _SECOND_NS
+        recorded = trace.run.compile.seconds * 10**9
         return CompilerFact(recorded, recorded)
     host = trace.host
     during = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
     spent = IntervalUnion(host.start[during], host.end[during])
     return CompilerFact(int((spent.end - spent.start).sum()), math.inf, missing=NO_RECORDS)
-
-
-def shown_time(fact: CompilerFact) -> str:
-    """`1.4 s`, `at least 1.4 s`."""
-    return f"{'' if fact.low == fact.high else 'at least '}{time_text(fact.low)}"
 
 
 COUNTED: dict[str, Callable[[Trace], CompilerFact]] = {
@@ -234,10 +221,8 @@ def _compiled(query: Query) -> Measurement:
         fact = COUNTED[word](trace)
         return _judged(query, fact, query.number, fact.shown)
     fact = compile_ns(trace)
-    return _judged(query, fact, query.args["amount"], shown_time(fact))
-
-
-_LISTED = 3  # names in an answer; the evidence has the rest
+    shown = f"{'' if fact.low == fact.high else 'at least '}{time_text(fact.low)}"
+    return _judged(query, fact, query.args["amount"], shown)
 
 
 class CodeLine(NamedTuple):
@@ -254,9 +239,8 @@ def _count(window: Window, query: Query) -> Measurement:
     verdict = query.compare.verdict(len(here), high, query.number)
     most = " or more" if math.isinf(high) else f" to {count_text(high)}"
     measured = count_text(len(here)) + ("" if len(here) == high else most)
-    names = list(dict.fromkeys(label(window, found, item) for item in here))
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    measured += f" ({', '.join(names[:_LISTED])}{more})" if names else ""
+    names = some_of(dict.fromkeys(label(window, found, item) for item in here), _LISTED)
+    measured += f" ({names})" if names else ""
     lacking = "eager code launched some kernels, whose line is not recorded"
     unclear = found.lost or found.gap or found.maybe
     said = found.why(query.what) if unclear else lacking

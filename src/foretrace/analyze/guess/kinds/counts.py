@@ -277,12 +277,6 @@ def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
     return {**args, "compare": compare, "number": often or _ONE}
 
 
-def _waits(what: Selector) -> Selector:
-    if what.kind != "op":
-        raise Unknown(f"`{what.text}` is not a host op: say for example `.item() syncs`")
-    return Selector(f"sync inside {what.name}", "sync", under=what.name)
-
-
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
@@ -344,7 +338,10 @@ def _present(query: Query) -> Measurement:
     """
     args = _complete(query.args)
     if "syncs" in args:
-        args["what"] = _waits(query.what)
+        op = query.what
+        if op.kind != "op":
+            raise Unknown(f"`{op.text}` is not a host op: say for example `.item() syncs`")
+        args["what"] = Selector(f"sync inside {op.name}", "sync", under=op.name)
     elif args.get("called") in _CALLED:
         args["what"] = _call(query, args["compare"])
     found = counted.measure(replace(query, args=args))

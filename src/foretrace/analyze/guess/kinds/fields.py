@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -280,12 +280,6 @@ def host_ops(window: Window, op: Selector) -> Selection:
     return select(window, op)
 
 
-def _shapes_text(shapes: list[list[int]] | None, word: str) -> str:
-    if shapes is None:
-        return f"no {word}"
-    return " and ".join("x".join(map(str, shape)) for shape in shapes)
-
-
 def _read_shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
     sizes = key_at(tokens, place).split("x")
     if not all(size.isascii() and size.isdigit() and len(size) < 16 for size in sizes):
@@ -321,7 +315,11 @@ def _takes(window: Window, query: Query) -> Measurement:
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = f"some calls have no {word}" if found.sure else f"no {op.text} in {window.label}"
     why = found.gap or lacking if verdict == "unknown" else ""
-    measured = tally([_shapes_text(taken, word) for taken in shapes]) or f"no {op.text}"
+    texts = [
+        f"no {word}" if taken is None else " and ".join("x".join(map(str, one)) for one in taken)
+        for taken in shapes
+    ]
+    measured = tally(texts) or f"no {op.text}"
     return Measurement(verdict, measured, why, events=found.sure)
 
 
@@ -336,11 +334,6 @@ def _chain(window: Window, event: int) -> list[str] | None:
             names.append(window.evidence.name(event))
         event = int(host.parent[event])
     return names[::-1]
-
-
-def _contains(chain: list[str], wanted: list[str]) -> bool:
-    left = iter(chain)
-    return all(any(named(name, found) for found in left) for name in wanted)
 
 
 def _read_chain(tokens: Sequence[Token], place: int) -> tuple[list[str], int]:
@@ -374,7 +367,11 @@ def _from(window: Window, query: Query) -> Measurement:
     chains = [_chain(window, int(launch[at]) if found.on_gpu else at) for at in found.sure]
     no = None if window.gap else False  # an op above it may be what is missing
     wanted = query.args["chain"]
-    answers = [None if chain is None else _contains(chain, wanted) or no for chain in chains]
+    answers: list[bool | None] = []
+    for chain in chains:
+        left = iter(chain or ())
+        right = all(any(named(name, found) for found in left) for name in wanted)
+        answers.append(None if chain is None else right or no)
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
     why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
@@ -426,9 +423,11 @@ def _typed(window: Window, query: Query) -> Measurement:
     mask = host.is_op & host.lasting
     called = [(int(event), window.evidence.name(event)) for event in window.events(mask)]
     calls = {event: name for event, name in called if name in _WEIGHTS and _forward(host, event)}
-    outer = {above for event in calls for above in _above(host, event)}  # linear calls mm
-    inner = {event: name for event, name in calls.items() if event not in outer}
-    weights = {event: _weight(window, event, _WEIGHTS[name]) for event, name in inner.items()}
+    for event in [*calls]:
+        above = event
+        while (above := int(host.parent[above])) >= 0:
+            calls.pop(above, None)  # linear calls mm
+    weights = {event: _weight(window, event, _WEIGHTS[name]) for event, name in calls.items()}
     if not any(weights.values()):
         raise Unknown("no matmul or convolution with recorded types")
     answers = [None if kind is None else kind == wanted for kind in weights.values()]
@@ -444,11 +443,6 @@ def _typed(window: Window, query: Query) -> Measurement:
 
 def _forward(host: Host, event: int) -> bool:
     return not any(op.startswith(ENGINE) for op in host.op_chain(event))
-
-
-def _above(host: Host, event: int) -> Iterator[int]:
-    while (event := int(host.parent[event])) >= 0:
-        yield event
 
 
 def _weight(window: Window, event: int, place: int) -> str | None:

@@ -19,7 +19,7 @@ from foretrace.analyze.guess.kinds import (
     tally,
 )
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, cpu_part, label, select
-from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.windows import Unknown, Window, some_of
 from foretrace.analyze.guess.words import HEADS, Selector, Trait, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
 
@@ -60,9 +60,7 @@ class _KernelOps:
     opaque: str = ""
 
     def names(self, window: Window, items: list[int]) -> str:
-        found = list(dict.fromkeys(label(window, self.found, item) for item in items))
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        return ", ".join(found[:_LISTED]) + more
+        return some_of(dict.fromkeys(label(window, self.found, item) for item in items), _LISTED)
 
 
 def op_of(selector: Selector) -> str:

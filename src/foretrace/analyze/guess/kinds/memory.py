@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import polars as pl
 
 from foretrace.analyze.guess.grammar import Slot, one_phrase
-from foretrace.analyze.guess.kinds import (
-    Measurement,
-    Query,
-    comparison,
-    per_window,
-    prediction,
-)
+from foretrace.analyze.guess.kinds import Measurement, Query, comparison, per_window, prediction
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.allocator.categories import CATEGORIES, by_category
@@ -45,12 +36,6 @@ def _by_device(window: Window, column: str) -> list[int]:
     return found
 
 
-def _what_instead(window: Window) -> str:
-    if window.evidence.trace.tables["memory"].height:
-        return ", only those of a CPU: `foretrace memory TRACE` reads them"
-    return ": record with profile_memory=True"
-
-
 @prediction(
     "memory",
     55,
@@ -71,7 +56,10 @@ def _peak(window: Window, query: Query) -> Measurement:
     if view is not None:
         return _peak_held(query, view)
     if not devices:
-        raise Unknown(f"no GPU memory events in this trace{_what_instead(window)}")
+        of_cpu = window.evidence.trace.tables["memory"].height
+        there = ", only those of a CPU: `foretrace memory TRACE` reads them" if of_cpu else ""
+        needs = there or ": record with profile_memory=True"
+        raise Unknown(f"no GPU memory events in this trace{needs}")
     window.need_whole()
     value = max(devices)
     return Measurement(query.judge(value), bytes_text(value))
@@ -85,10 +73,8 @@ _PARTS = {tuple(name.split()): name for name in NAMED}
 
 
 def _held(query: Query, view: MemoryView) -> Measurement:
-    return _growth(query, view) if "growth" in query.args else _part(query, view)
-
-
-def _part(query: Query, view: MemoryView) -> Measurement:
+    if "growth" in query.args:
+        return _growth(query, view)
     found = by_category(view.lives.size, view.category, view.holders)
     value = found.get(query.args["part"], 0)
     measured = f"{bytes_text(value)} of {bytes_text(view.peak_bytes)} at the peak"
@@ -96,7 +82,9 @@ def _part(query: Query, view: MemoryView) -> Measurement:
 
 
 def _growth(query: Query, view: MemoryView) -> Measurement:
-    ends = _step_ends(view)
+    # what follows the last whole step is not a step
+    whole = len(view.facts.optimizes) if view.has_steps else len(view.steps) - 1
+    ends = [end - 1 for _, end in view.steps[: max(whole, 0)]]
     first = int(query.args["first"].value) if "first" in query.args else FIRST
     last = int(query.args["last"].value) if "last" in query.args else len(ends)
     if not 1 <= first < last <= len(ends):
@@ -107,22 +95,12 @@ def _growth(query: Query, view: MemoryView) -> Measurement:
     return Measurement("hit" if after - before <= most else "miss", measured)
 
 
-def _step_ends(view: MemoryView) -> list[int]:
-    """The last event of each whole step; what follows the last one is not a step."""
-    whole = len(view.facts.optimizes) if view.has_steps else len(view.steps) - 1
-    return [end - 1 for _, end in view.steps[: max(whole, 0)]]
-
-
-def _expected(args: Mapping[str, Any]) -> str:
-    return "no growth" if "growth" in args else comparison(args)
-
-
 @prediction(
     "held",
     57,
     "{part:held} [memory] {compare:compare} {amount:bytes}",
     "no growth [from] [step] [{first:count}] [to] [step] [{last:count}]",
-    expected=_expected,
+    expected=lambda args: "no growth" if "growth" in args else comparison(args),
     slots={"held": Slot(", ".join(NAMED), one_phrase(_PARTS))},
     held=_held,
 )

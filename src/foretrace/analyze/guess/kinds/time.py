@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import mean, median
 
-from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.guess.grammar import Slot, list_of, read_name
 from foretrace.analyze.guess.kinds import (
     Measurement,
@@ -29,11 +28,7 @@ from foretrace.analyze.guess.selection import (
     without_profiler,
 )
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, named, windows_of
-from foretrace.analyze.guess.words import (
-    Amount,
-    Compare,
-    Selector,
-)
+from foretrace.analyze.guess.words import Amount, Compare, Selector
 from foretrace.base.units import bytes_text, count_text, flops_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
@@ -275,16 +270,6 @@ def _size(window: Window, query: Query) -> Measurement:
     return Measurement(verdict, measured, rows=select(window, query.what).sure)
 
 
-def _after(found: Predicted, names: list[str]) -> float:
-    """The step with these fixes."""
-    known = {each.fix: each for each in found.fixes}
-    missing = [name for name in names if name not in known]
-    if missing:
-        applying = ", ".join(known) or "none"
-        raise Unknown(f"{missing[0]} does not apply to this step; those that do: {applying}")
-    return found.together([known[name] for name in names])
-
-
 @prediction(
     "predicted",
     56,
@@ -300,5 +285,9 @@ def _predicted(query: Query) -> Measurement:
     if found is None:
         raise Unknown("no step of this trace can be replayed")
     names: list[str] = query.args.get("fixes", [])
-    value = _after(found, names) if names else found.now_ns
+    known = {each.fix: each for each in found.fixes}
+    if missing := [name for name in names if name not in known]:
+        applying = ", ".join(known) or "none"
+        raise Unknown(f"{missing[0]} does not apply to this step; those that do: {applying}")
+    value = found.together([known[name] for name in names]) if names else found.now_ns
     return Measurement(query.judge(value), f"about {time_text(value)}, predicted")

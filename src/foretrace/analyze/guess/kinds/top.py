@@ -55,11 +55,12 @@ def _op(window: Window, query: Query) -> Measurement:
     measured = f"{top}: {time_text(times[top])}, {percent_text(times[top] / sum(times.values()))}"
     if not right and on_gpu and host and named(wanted, max(host, key=lambda name: host[name])):
         raise Unknown(f"by GPU time it is {top}; {wanted} takes the host longest")
-    if not right and _around(window, wanted, top):
+    chains = [window.evidence.operation(row).chain for row in window.rows.tolist()]
+    below = (chain for chain in chains if chain[-1:] == (top,))
+    if not right and any(named(wanted, op) for chain in below for op in chain):
         raise Unknown(f"{wanted} calls {top}, which launches the work")
-    rows = [
-        row for row in window.rows.tolist() if window.evidence.operation(row).chain[-1:] == (top,)
-    ]
+    pairs = zip(window.rows.tolist(), chains, strict=True)
+    rows = [row for row, chain in pairs if chain[-1:] == (top,)]
     measured = f"{measured} of {'GPU' if on_gpu else 'op'} time"
     return Measurement(query.hit_if(right), measured, rows=rows)
 
@@ -92,13 +93,6 @@ def _by_host(window: Window) -> dict[str, int]:
     for event in window.events(host.is_op & host.lasting).tolist():
         found[window.evidence.name(event)] += int(host.self_length[event])
     return dict(found)
-
-
-def _around(window: Window, wanted: str, top: str) -> bool:
-    chains = (window.evidence.operation(row).chain for row in window.rows.tolist())
-    return any(
-        chain[-1] == top and any(named(wanted, op) for op in chain) for chain in chains if chain
-    )
 
 
 def _step(window: Window, query: Query) -> Measurement:
