@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
-from foretrace.analyze.guess.kinds.compiler import graph_breaks, graphs, recompiles
+from foretrace.analyze.guess.kinds.compiler import COUNTED
 from foretrace.analyze.guess.marking import mark
 from foretrace.analyze.guess.parsing import parse
 from foretrace.analyze.guess.selection import cpu_kernels
@@ -27,11 +27,6 @@ from foretrace.model.trace import Trace
 from foretrace.names.families import VIEWS
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
-_COMPILED = {
-    "graph breaks": graph_breaks,
-    "recompiles": recompiles,
-    "compiled graphs": graphs,
-}
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list
 
@@ -65,8 +60,8 @@ def document(trace: Trace) -> GuessDocument:
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if evidence.trace.compiler_run is not None:
-        for text, fact in _COMPILED.items():
-            counted = int(fact(evidence.trace).low)
+        for word in ("graph-breaks", "recompiles", "compiled-graphs"):
+            counted, text = int(COUNTED[word](evidence.trace).low), word.replace("-", " ")
             yield f"{text} == {counted}", f"number of {text}, by the compiler's records"
     scopes = [Scope("region", name) for name in [*own_regions(evidence.trace)][:PLACES]]
     for scope in scopes or [Scope("steps" if evidence.trace.has("steps") else "trace")]:

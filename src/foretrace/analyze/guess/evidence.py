@@ -73,7 +73,8 @@ def performed(
         more += [op, *(word for word in cpu_ops.OP_DOES.get(op, ()) if word != "add")]
     more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
     if ident.family.startswith(_EXACT_EPILOGUES):
-        more += [_EPILOGUES[word] for word in _words(ident.get("epilogue")) if word in _EPILOGUES]
+        words = re.findall(r"[a-z]+", str(ident.get("epilogue")).lower())
+        more += [_EPILOGUES[word] for word in words if word in _EPILOGUES]
     if role == "attention" and ident.family.startswith(_ONE_KERNEL_ATTENTION):
         more += cpu_ops.ATTENTION_DOES
     return frozenset([*ops, *more, *(("matmul",) if role in _MATRIX else ())])
@@ -85,10 +86,6 @@ def possible(ident: KernelId, role: str, chain: Sequence[str]) -> frozenset[str]
         return frozenset()
     exact = ident.family.startswith(_EXACT_EPILOGUES)
     return frozenset([*MATMULS, *(() if exact else ("add",))])
-
-
-def _words(value: object) -> list[str]:
-    return re.findall(r"[a-z]+", str(value).lower()) if value else []
 
 
 def settled_ops(
@@ -429,14 +426,9 @@ class Evidence:
         return {each[1].lower() for each in found if each}
 
     @cached_property
-    def has_attention(self) -> bool:
-        """Whether a kernel of the trace does attention as a whole; else matmuls and softmax do."""
-        return any(operation.role == "attention" for operation in self.operations)
-
-    @cached_property
-    def has_optimizer(self) -> bool:
-        """Whether kernels of the trace are those of an optimizer by their names."""
-        return any(operation.role == "optimizer" for operation in self.operations)
+    def roles(self) -> set[str]:
+        """The roles of the kernels; without `attention`, matmuls and softmax do that."""
+        return {operation.role for operation in self.operations}
 
     @property
     def is_compiled(self) -> bool:

@@ -97,8 +97,10 @@ class AskedForecast(Struct, frozen=True):
 
 def asked(a: Trace, b: Trace | None = None) -> list[AskedForecast]:
     """The questions that A gives a number for; raises where B is another program."""
-    if b is not None:
-        _same_program(a, b)
+    if b is not None and measured_spans(a)[0] != measured_spans(b)[0]:
+        raise UsageError("A and B repeat different things: record both with the same steps")
+    if b is not None and (verdict := compare(a, b).verdict).answer == "different":
+        raise UsageError(f"B must be A's program after a change: {verdict.text}")
     one = f"one {measured_spans(a)[0].removeprefix('per ')} of B"
     held = {name: now for name, now in _held(a).items() if now}
     return [AskedForecast(name, _ASKED[name].format(one), now) for name, now in held.items()]
@@ -126,14 +128,6 @@ def forecast(a: Trace, b: Trace, answers: dict[str, Interval]) -> Forecast:
     names, orders = [each.fix for each in made], [each.proposal.order for each in made]
     said = ", ".join(names), ", ".join(orders), entries, reason
     return Forecast(1, a.path, b.path, measured_spans(a)[0], *said)
-
-
-def _same_program(a: Trace, b: Trace) -> None:
-    if measured_spans(a)[0] != measured_spans(b)[0]:
-        raise UsageError("A and B repeat different things: record both with the same steps")
-    verdict = compare(a, b).verdict
-    if verdict.answer == "different":
-        raise UsageError(f"B must be A's program after a change: {verdict.text}")
 
 
 def _mark(guess: Interval | None, measured: float | None) -> MarkedForecast | None:

@@ -31,6 +31,7 @@ from foretrace.analyze.guess.words import (
 from foretrace.base.patterns import regex
 
 Owner = TypeVar("Owner")
+Value = TypeVar("Value")
 Args = dict[str, Any]
 Words = tuple[str, ...]
 Read = Callable[[Sequence[Token], int], tuple[Any, int]]
@@ -40,6 +41,7 @@ QUANTIFIERS = {
     **dict.fromkeys(("some", "a", "any"), "some"),
     "no": "no",
 }
+LONGEST_PHRASE = 8  # words
 _ITEM = regex(
     r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?"
 )
@@ -80,16 +82,24 @@ def phrases(text: str) -> dict[Words, str]:
     return {tuple(words.split()): name for name, _, said in rows for words in said.split("; ")}
 
 
+def longest(
+    table: Mapping[Words, Value], tokens: Sequence[Token], place: int
+) -> tuple[Value | None, int]:
+    """What the longest phrase of a table at this place stands for, and how many words it has."""
+    keys = tuple(token.key for token in tokens[place : place + LONGEST_PHRASE])
+    size = next((size for size in range(len(keys), 0, -1) if keys[:size] in table), 0)
+    return table[keys[:size]] if size else None, size
+
+
 def one_phrase(table: Mapping[Words, str], wanted: Iterable[str] = ()) -> Read:
     """Reads the longest phrase of a table; a failure names `wanted`, else the meanings."""
-    longest, named = max(map(len, table)), tuple(wanted) or tuple(dict.fromkeys(table.values()))
+    named = tuple(wanted) or tuple(dict.fromkeys(table.values()))
 
     def read(tokens: Sequence[Token], place: int) -> tuple[str, int]:
-        keys = tuple(key_at(tokens, at) for at in range(place, place + longest))
-        sizes = (size for size in range(longest, 0, -1) if keys[:size] in table)
-        if size := next(sizes, 0):
-            return table[keys[:size]], place + size
-        raise ParseFailure(place, named)
+        said, size = longest(table, tokens, place)
+        if said is None:
+            raise ParseFailure(place, named)
+        return said, place + size
 
     return read
 
@@ -112,16 +122,15 @@ def choices(word: str) -> list[str]:
 
 def replaced(text: str, tokens: Sequence[Token], table: Mapping[Words, Words]) -> list[Token]:
     """The tokens with each phrase of a table as what it stands for; the longest one wins."""
-    longest, place = max(map(len, table)), 0
     found: list[Token] = []
+    place = 0
     while place < len(tokens):
-        keys = tuple(token.key for token in tokens[place : place + longest])
-        size = next((n for n in range(len(keys), 0, -1) if keys[:n] in table), 0)
-        if size:
-            at, end = tokens[place].at, tokens[place + size - 1].end
-            found += [Token(word, at, written=text[at:end]) for word in table[keys[:size]]]
-        else:
+        said, size = longest(table, tokens, place)
+        if said is None:
             found.append(tokens[place])
+        else:
+            at, end = tokens[place].at, tokens[place + size - 1].end
+            found += [Token(word, at, written=text[at:end]) for word in said]
         place += max(size, 1)
     return found
 

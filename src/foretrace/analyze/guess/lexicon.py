@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from foretrace.analyze.guess.grammar import choices
+from foretrace.analyze.guess.grammar import choices, longest
 from foretrace.analyze.guess.words import (
     COUNTS,
     PHASES,
@@ -28,7 +28,6 @@ from foretrace.base.patterns import regex
 Tokens = Sequence[Token]
 Tags = dict[str, Any]
 
-LONGEST_PHRASE = 8  # words
 _NUMBER = regex(r"(\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)(?:[-–](\d{1,9}(?:\.\d{1,6})?))?")
 _FRACTION = regex(r"(\d{1,3})/(\d{1,3})|([a-z]+)-([a-z]+)")
 _TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -103,12 +102,8 @@ def lexicon(table: str = "lexicon") -> dict[tuple[str, ...], Tags]:
 
 def _phrase(tokens: Tokens, place: int, table: str) -> tuple[str, int]:
     """The longest phrase of a table with one tag, as its value; empty where none is."""
-    known = lexicon(table)
-    for size in range(min(LONGEST_PHRASE, len(tokens) - place), 0, -1):
-        keys = tuple(token.key for token in tokens[place : place + size])
-        if keys in known:
-            return next(iter(known[keys])), place + size
-    return "", place
+    tags, size = longest(lexicon(table), tokens, place)
+    return next(iter(tags or ("",))), place + size
 
 
 def _number(tokens: Tokens, place: int) -> tuple[float, float | None, str, int]:

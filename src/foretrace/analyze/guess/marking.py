@@ -33,6 +33,7 @@ from foretrace.analyze.guess.windows import Differs, NoSuchPlace, Scope, Unknown
 from foretrace.analyze.guess.words import GuessError, Selector, language
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.units import percent_text, time_text
 from foretrace.model.allocator.view import MemoryView, is_snapshot, view_of
 from foretrace.model.opening import opened
@@ -352,15 +353,19 @@ def _verdict(
     return Verdict(*facts, lines, guess.reason, events)
 
 
+# that it speaks of a GPU, of its time, of a total, of a step
+_SAYS = (
+    regex("gpu|cuda|kernel"),
+    regex(r"\b(gpu|kernel|device) time|\bon (the )?(gpu|device)\b"),
+    regex(r"\b(total|overall|altogether|in sum|in all)\b"),
+    regex(r"\bof (the |each |every )?(step|iteration)\b"),
+)
+
+
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
     windows = windows_of(guess.scope, evidence)
     if other is None:
-        said = guess.text.lower()
-        says_gpu = any(word in said for word in ("gpu", "cuda", "kernel"))
-        total = re.search(r"\b(total|overall|altogether|in sum|in all)\b", said) is not None
-        timed = re.search(r"\b(gpu|kernel|device) time|\bon (the )?(gpu|device)\b", said)
-        step = re.search(r"\bof (the |each |every )?(step|iteration)\b", said) is not None
-        says = (says_gpu, timed is not None, total, step)
+        says = [pattern.search(guess.text.lower()) is not None for pattern in _SAYS]
         return Query(guess.args, guess.scope, windows, None, NO_OTHER, *says)
     try:
         return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))

@@ -37,18 +37,15 @@ class Question:
         """The prediction that an answer makes; `UsageError` when the answer is not valid."""
         word, shown = answer.strip().lower(), repr(answer.strip())
         if self.choices:
-            return parse(self.choices[self._choice(word, shown)], self.lesson)
+            chosen = [choice for choice in self.choices if word and choice.startswith(word)]
+            if word not in self.choices and len(chosen) != 1:
+                near, options = nearest(word, self.choices), ", ".join(self.choices)
+                hint = f" (did you mean {near}?)" if near else ""
+                raise UsageError(f"{shown} is not an answer: enter {options}{hint}")
+            return parse(self.choices[word if word in self.choices else chosen[0]], self.lesson)
         if not (word.isascii() and word.isdigit() and len(word) < 10):
             raise UsageError(f"{shown} is not an answer: enter a whole number")
         return parse(self.template.format(int(word)), self.lesson)
-
-    def _choice(self, word: str, shown: str) -> str:
-        chosen = [choice for choice in self.choices if word and choice.startswith(word)]
-        if word in self.choices or len(chosen) == 1:
-            return word if word in self.choices else chosen[0]
-        near, options = nearest(word, self.choices), ", ".join(self.choices)
-        hint = f" (did you mean {near}?)" if near else ""
-        raise UsageError(f"{shown} is not an answer: enter {options}{hint}")
 
     @property
     def trial(self) -> str:

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.grammar import LONGEST_PHRASE
 from foretrace.analyze.guess.lexicon import (
-    LONGEST_PHRASE,
     READERS,
     TAGS,
     Heard,
@@ -340,16 +340,16 @@ class ClaimShape(NamedTuple):
 
 
 def _reads(
-    tags: Sequence[str], fits: Callable[[Any], Any] | None = None
+    tags: Mapping[str, str], fits: Callable[[Any], Any] | None = None
 ) -> Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]:
-    """Reads one chunk that can have one of these tags: its tag, or what `fits` makes of its value
-    unless that is None.
+    """Reads one chunk that can have one of these tags: what is said of it, or what `fits` makes of
+    its value unless that is None.
     """
 
     def read(lattice: Lattice, place: int) -> Iterator[tuple[Any, int, int]]:
         for size, found in lattice.at[place].items() if place < len(lattice.at) else ():
-            for tag in tags:
-                value = None if tag not in found else fits(found[tag]) if fits else tag
+            for tag, said in tags.items():
+                value = None if tag not in found else fits(found[tag]) if fits else said
                 if value is not None:
                     narrowed = isinstance(value, str) and "‹" in value  # read so at last
                     yield value, place + size, 1 + 10 * narrowed
@@ -378,11 +378,14 @@ def _noun_that(fits: Callable[[Selector], bool]) -> Callable[[Named], str | None
 
 def _counts(lattice: Lattice, place: int) -> Iterator[tuple[str, int, int]]:
     """`4 attention kernels and 26 gemms`: several counts, each a claim."""
-    for amount, at, _ in _reads(["n"], lambda heard: heard)(lattice, place):
-        for said, after, _ in _reads(["noun"], partial(_counted, amount))(lattice, at):
+    for amount, at, _ in _reads({"n": ""}, lambda heard: heard)(lattice, place):
+        for said, after, _ in _reads({"noun": ""}, partial(_counted, amount))(lattice, at):
             yield said, after, 2
-            for _, joint, _ in _reads([",", "and"])(lattice, after):
-                second = [(joint, 3), *((end, 4) for _, end, _ in _reads(["and"])(lattice, joint))]
+            for _, joint, _ in _reads(_JOINTS)(lattice, after):
+                second = [
+                    (joint, 3),
+                    *((end, 4) for _, end, _ in _reads({"and": "and"})(lattice, joint)),
+                ]
                 for begin, chunks in second:
                     for more, end, own in _counts(lattice, begin):
                         yield f"{said} && {more}", end, chunks + own
@@ -396,6 +399,7 @@ def _counted(amount: Heard, named: Named) -> str | None:
     return " && ".join(f"{each} {what}" for each in (amount.text, amount.upper) if each)
 
 
+_JOINTS = {",": ",", "and": "and"}
 _ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
 # slot -> the tag that it reads, and what it makes of the value
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -433,18 +437,22 @@ def shapes() -> tuple[ClaimShape, ...]:
 
 
 def _item(word: str) -> Item:
-    """`take|is`, `[of]`, `{a:noun}`, `[{whole}]`: a slot without a name has that of its tag."""
+    """`take|is`, `[of]`, `more=>|less=<`, `{a:noun}`, `[{whole}]`: a slot without a name has that
+    of its tag.
+    """
     optional, word = word.startswith("["), word.strip("[]")
     if not word.startswith("{"):
-        tags = word.split("|")
-        name = "" if tags[0] in ("who", "whole") else tags[0]
+        pairs = (part.partition("=") for part in word.split("|"))
+        tags = {tag: said or tag for tag, _, said in pairs}
+        first = next(iter(tags))
+        name = "" if first in ("who", "whole") else first
         return Item(name, frozenset(tags), optional, _reads(tags))
     name, _, slot = word.strip("{}").partition(":")
     slot = slot or name
     if slot == "counts":
         return Item(name, frozenset("n"), optional, _counts)
     tag, fits = _SLOTS.get(slot, (slot, lambda value: value))
-    return Item(name, frozenset([tag]), optional, _reads([tag], fits))
+    return Item(name, frozenset([tag]), optional, _reads({tag: ""}, fits))
 
 
 _SHORTEST = 3  # letters of a word that can be a part of a name

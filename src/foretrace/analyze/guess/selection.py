@@ -17,7 +17,7 @@ import numpy as np
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.traits import has_trait
 from foretrace.analyze.guess.windows import Differs, Unknown, Window, module_named, named
-from foretrace.analyze.guess.words import COPIES, HEADS, Selector, Trait
+from foretrace.analyze.guess.words import COPIES, HEADS, Selector, Trait, that_are
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.bounds import spent, unprofiled_ns, unprofiled_step_ns
@@ -184,13 +184,11 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
         if selector.name.startswith("enumerate(DataLoader)") and not by_name.any():
             by_name = mask & names(lambda name: _LOADING.search(name) is not None)
         mask = by_name
-    events = [int(event) for event in window.events(mask)]
-    host = window.evidence.trace.host
-    return [
-        event
-        for event in events
-        if not selector.under or any(named(selector.under, op) for op in host.op_chain(event))
-    ]
+    events: list[int] = window.events(mask).tolist()
+    if not selector.under:
+        return events
+    chain = window.evidence.trace.host.op_chain
+    return [event for event in events if any(named(selector.under, op) for op in chain(event))]
 
 
 def _work(window: Window) -> list[int]:
@@ -379,7 +377,7 @@ def unless_shown_otherwise(
     name = SHOWN_AS.get(word) or SHOWN_AS.get(word.removesuffix("s"))
     if name is None or what.name != "time" or what.more:
         return
-    group = Selector(name, "kernel", traits=(Trait("group", name),))
+    group = that_are(name, "group", name)
     whole = replace(what, selector=group)
     if any(not certain(window, group).sure for window in windows):
         return

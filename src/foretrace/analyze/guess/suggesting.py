@@ -45,11 +45,8 @@ def _about(word: str, part: str) -> bool:
 def _is_kernel(word: str) -> bool:
     head = HEADS.get(word)
     known = head.kind == "kernel" if head else word in op_words()
-    return (
-        known
-        and word not in (*LINEAR_WORDS, *language("everyday").split())
-        and not word.startswith("kernel")
-    )
+    plain = word in (*LINEAR_WORDS, *language("everyday").split()) or word.startswith("kernel")
+    return known and not plain
 
 
 _TRIED = 5  # names of a trace that may be what a wrong word means

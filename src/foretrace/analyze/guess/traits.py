@@ -32,7 +32,6 @@ from foretrace.analyze.guess.words import (
     text_at,
 )
 from foretrace.base.patterns import regex
-from foretrace.model.autograd import ENGINE
 from foretrace.model.costs._call import short_type
 from foretrace.model.costs.attention import BACKWARD, FORWARD
 from foretrace.model.costs.attention import described as described_call
@@ -264,7 +263,7 @@ def _recorded_type(evidence: Evidence, row: int, wanted: str) -> bool | None:
 
 
 def _has_role(evidence: Evidence, row: int, role: str) -> bool:
-    if role == "optimizer" and not evidence.has_optimizer:
+    if role == "optimizer" and "optimizer" not in evidence.roles:
         # a loop over parameters: its kernels are pointwise ones
         return str(evidence.trace.work_groups[row]) == role
     return evidence.operation(row).role == role
@@ -275,8 +274,8 @@ def _is_sdpa(evidence: Evidence, row: int, _: str) -> bool | None:
     called = any(map(_SDPA.search, operation.chain))
     if operation.role == "attention":
         return called or (False if operation.chain else None)
-    if called or evidence.has_attention:
-        return called and not evidence.has_attention
+    if called or "attention" in evidence.roles:
+        return called and "attention" not in evidence.roles
     # a compiler writes it out as matmuls and a softmax
     return None if evidence.is_compiled and operation.role in ("gemm", "softmax") else False
 
@@ -295,8 +294,7 @@ def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
     operation = evidence.operation(row)
     if phase == "backward":
         named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", operation.name))
-        inside = any(op.startswith(ENGINE) for op in operation.chain)
-        return named or inside or (False if operation.chain else None)
+        return named or bool(evidence.in_engine[row]) or (False if operation.chain else None)
     if evidence.trace.gpu.launch[row] < 0 or "Graph" in evidence.launch_name(row):
         return None
     return bool(evidence.is_forward[row])

@@ -445,36 +445,28 @@ def _forms(word: str) -> tuple[str, str]:
     return word, _PLURALS.get(word, word + "s")
 
 
-_BATCH_NORM = r"batch_?norm|\bbn_(fw|bw)"
+def that_are(word: str, kind: str, value: str) -> Selector:
+    """The kernels of a trait."""
+    return Selector(word, "kernel", traits=(Trait(kind, value),))
+
+
 HEADS: dict[str, Selector] = {
     **{word: Selector(word, "kernel") for word in _forms("kernel")},
-    **{
-        word: Selector(word, "kernel", traits=(Trait("role", role),))
-        for role in ROLES
-        for word in _forms(role)
-    },
+    **{word: that_are(word, "role", role) for role in ROLES for word in _forms(role)},
     **{word: Selector(word, kind) for kind in _KINDS for word in _forms(kind)},
-    **{word: Selector(word, "kernel", traits=(Trait("cast", "true"),)) for word in _forms("cast")},
-    **{
-        word: Selector(word, "kernel", traits=(Trait("group", group),))
-        for word, group in GROUPS.items()
-    },
-    "sdpa": Selector("sdpa", "kernel", traits=(Trait("sdpa", "sdpa"),)),
-    "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
+    **{word: that_are(word, "cast", "true") for word in _forms("cast")},
+    **{word: that_are(word, "group", group) for word, group in GROUPS.items()},
+    "sdpa": that_are("sdpa", "sdpa", "sdpa"),
+    "compute": that_are("compute", "work", "compute"),
     "backward": Selector("backward", "kernel", under="autograd::engine*"),
-    "forward": Selector("forward", "kernel", traits=(Trait("phase", "forward"),)),
-    **{
-        word: Selector(word, "kernel", traits=(Trait("collective", pattern),))
-        for word, pattern in COLLECTIVES.items()
-    },
+    "forward": that_are("forward", "phase", "forward"),
+    **{word: that_are(word, "collective", pattern) for word, pattern in COLLECTIVES.items()},
     "gpu-work": Selector("GPU operations", "work"),
-    "batchnorm": Selector("batchnorm", "kernel", traits=(Trait("called", _BATCH_NORM),)),
+    "batchnorm": that_are("batchnorm", "called", r"batch_?norm|\bbn_(fw|bw)"),
     "torch.compile": Selector("torch.compile", "op", name="TorchDynamo Cache Lookup"),
-    "layout-conversions": Selector(
-        "layout conversions", "kernel", traits=(Trait("layout", "true"),)
-    ),
+    "layout-conversions": that_are("layout conversions", "layout", "true"),
     "dataloader": Selector("dataloader", "region", name="enumerate(DataLoader)*"),
-    **{word: Selector(word, "kernel", traits=(Trait("optimizer", word),)) for word in OPTIMIZERS},
+    **{word: that_are(word, "optimizer", word) for word in OPTIMIZERS},
     **{word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")},
     "item": Selector("item", "op", name="aten::item"),
 }

@@ -87,7 +87,7 @@ def recompiles(trace: Trace) -> CompilerFact:
         for frame, version in versions:
             latest[frame] = max(version, latest.get(frame, 0))
         return CompilerFact(sum(latest.values()), math.inf, missing=NO_RECORDS)
-    again = [each for each in mine(run, trace) if is_again(each)]
+    again = [each for each in mine(run, trace) if _is_again(each)]
     reasons = ("; ".join(guard.text for guard in each.recompile) for each in again)
     return _fact(run, trace, tuple(map(_name, again)), tuple(map(first_line, reasons)))
 
@@ -133,9 +133,11 @@ def mine(run: CompilerRun, trace: Trace) -> Iterator[Compilation]:
     return (each for each in run.compilations if own is None or each.rank == own)
 
 
-def is_again(compilation: Compilation) -> bool:
+def _is_again(compilation: Compilation) -> bool:
     """Whether this is a later version of its code: `0/1`, or one with guards that failed."""
-    return bool(compilation.recompile) or _version(compilation) > 0
+    text = compilation.id.rpartition("/")[2]
+    version = int(text) if text.isascii() and text.isdigit() else 0
+    return bool(compilation.recompile) or version > 0
 
 
 def first_line(text: str) -> str:
@@ -166,11 +168,6 @@ def _missing(run: CompilerRun, trace: Trace) -> str:
 def _versions(trace: Trace) -> set[tuple[int, int]]:
     """(frame, version) of the compiled regions that ran."""
     return {found for name in trace.host.names if (found := compiled.version(name))}
-
-
-def _version(compilation: Compilation) -> int:
-    text = compilation.id.rpartition("/")[2]
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _name(compilation: Compilation) -> str:

@@ -20,7 +20,13 @@ from foretrace.analyze.guess.kinds import (
     prediction,
     together,
 )
-from foretrace.analyze.guess.kinds.fields import hopper_names, host_ops, is_ampere, occupancy_query
+from foretrace.analyze.guess.kinds.fields import (
+    hopper_names,
+    host_ops,
+    is_ampere,
+    is_forward,
+    occupancy_query,
+)
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
 from foretrace.analyze.guess.words import (
@@ -39,7 +45,6 @@ from foretrace.analyze.guess.words import (
 )
 from foretrace.base.arrays import distinct
 from foretrace.base.units import count_text
-from foretrace.model.autograd import ENGINE
 
 # what people count as one: a call of one of these ops, outside the backward pass
 _CALLS = {
@@ -79,8 +84,7 @@ def _copies(window: Window, query: Query, found: Measurement) -> Measurement:
 def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:
     host = window.evidence.trace.host
     events = window.events(host.is_op & host.lasting & host.named(lambda name: name in names))
-    inside = (any(op.startswith(ENGINE) for op in host.op_chain(int(one))) for one in events)
-    return [int(one) for one, backward in zip(events, inside, strict=True) if not backward]
+    return [event for event in events.tolist() if is_forward(host, event)]
 
 
 def _kernels(window: Window, query: Query) -> Measurement:

@@ -59,7 +59,7 @@ def written_out(window: Window) -> bool:
     """Whether attention is matmuls around a softmax, by the ops of an eager program."""
     evidence, host = window.evidence, window.evidence.trace.host
     calls = {"aten::bmm", "aten::softmax"} <= set(host.names) and not window.gap
-    return calls and not evidence.is_compiled and not evidence.has_attention
+    return calls and not evidence.is_compiled and "attention" not in evidence.roles
 
 
 def _complete(query: Query) -> Query:
@@ -422,7 +422,7 @@ def _typed(window: Window, query: Query) -> Measurement:
     host = trace.host
     mask = host.is_op & host.lasting
     called = [(int(event), window.evidence.name(event)) for event in window.events(mask)]
-    calls = {event: name for event, name in called if name in _WEIGHTS and _forward(host, event)}
+    calls = {event: name for event, name in called if name in _WEIGHTS and is_forward(host, event)}
     for event in [*calls]:
         above = event
         while (above := int(host.parent[above])) >= 0:
@@ -441,7 +441,8 @@ def _typed(window: Window, query: Query) -> Measurement:
     return Measurement(verdict, measured, events=list(weights))
 
 
-def _forward(host: Host, event: int) -> bool:
+def is_forward(host: Host, event: int) -> bool:
+    """Whether it is outside the backward pass."""
     return not any(op.startswith(ENGINE) for op in host.op_chain(event))
 
 

@@ -115,7 +115,7 @@ def _part(window: Window, what: Selector) -> tuple[str, Selector]:
     if role == "optimizer":
         return role, replace(what, traits=(Trait("group", role),))
     if role == "attention" or "sdpa" in kinds:
-        return "attention", what if window.evidence.has_attention else HEADS["sdpa"]
+        return "attention", what if "attention" in window.evidence.roles else HEADS["sdpa"]
     if not {"group", "optimizer"} & set(kinds):
         raise Unknown(f"say what it is fused with, as in `{what.text} and mul are fused`")
     return "optimizer" if "optimizer" in kinds else what.text.lower().split()[0], what
