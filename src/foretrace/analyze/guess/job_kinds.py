@@ -149,19 +149,15 @@ _FIELDS = {
     "ranks",
     10,
     *(
-        tuple(
-            pattern.format(limit=limit)
-            for pattern in (
-                "{{quantifier:quantifier}} rank|ranks [:|has|have] {{quantity:quantity}} "
-                "{{compare:compare}} {limit}",
-                "rank {{number:count}} [:|has] {{quantity:quantity}} {{compare:compare}} {limit}",
-                "{{quantity:quantity}} {{compare:compare}} {limit} on|in|for "
-                "{{quantifier:quantifier}} rank|ranks",
-                "{{quantity:quantity}} {{compare:compare}} {limit} on|in|for rank {{number:count}}",
-                "[median] [rank] [:] {{quantity:quantity}} {{compare:compare}} {limit}",
-            )
-            for limit in ("{share:share}", "{time:time}")
+        pattern.replace("SAID", f"{{quantity:quantity}} {{compare:compare}} {limit}")
+        for pattern in (
+            "{quantifier:quantifier} rank|ranks [:|has|have] SAID",
+            "rank {number:count} [:|has] SAID",
+            "SAID on|in|for {quantifier:quantifier} rank|ranks",
+            "SAID on|in|for rank {number:count}",
+            "[median] [rank] [:] SAID",
         )
+        for limit in ("{share:share}", "{time:time}")
     ),
     slots={
         "quantity": Slot(

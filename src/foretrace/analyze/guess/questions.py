@@ -13,10 +13,10 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import mark
 from foretrace.analyze.guess.nearness import nearest
 from foretrace.analyze.guess.parsing import Guess, parse
-from foretrace.analyze.guess.windows import Scope
+from foretrace.analyze.guess.windows import Scope, cpu_place
 from foretrace.analyze.guess.words import language, op_words
 from foretrace.base.errors import UsageError
-from foretrace.model.cpu_ops import cpu_region, own_regions
+from foretrace.model.cpu_ops import own_regions
 from foretrace.model.trace import Trace
 
 
@@ -63,11 +63,9 @@ def questions(trace: Trace) -> list[Question]:
 
 
 def _place(evidence: Evidence) -> Scope:
-    trace, sizes = evidence.trace, own_regions(evidence.trace)
     if evidence.runs_on_cpu:  # the step, as `look` has it; a part of it decides little
-        name = "" if trace.spans.steps else cpu_region(trace)
-        sizes = {name: 0} if name else {}
-    if sizes:
+        return cpu_place(evidence.trace)
+    if sizes := own_regions(evidence.trace):
         return Scope("region", max(sizes, key=lambda name: sizes[name]))
     return Scope("steps" if evidence.trace.has("steps") else "trace")
 

@@ -309,7 +309,14 @@ SHOWN_AS = {
 EXTREMES = {"longest time": max, "shortest time": min}  # of one launch
 CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
-_TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
+PER_SECOND = {"rate": "flops", "bandwidth": "bytes"}
+TEXTS: dict[str, Callable[[float], str]] = {
+    "flops": flops_text,
+    "bytes": bytes_text,
+    "rate": lambda value: flops_text(value) + "/s",
+    "bandwidth": lambda value: bytes_text(value) + "/s",
+    "count": count_text,
+}
 _NO_TIME = "some GPU operations have no time"
 
 
@@ -366,7 +373,7 @@ class Measure:
 
     def shown(self, value: float) -> str:
         """A value for people."""
-        return _TEXTS.get(self.name, time_text)(value)
+        return TEXTS.get(self.name, time_text)(value)
 
 
 def unless_shown_otherwise(
@@ -400,14 +407,16 @@ def each(window: Window, selector: Selector, quantity: str) -> list[float]:
     """The quantity of every match; no match is unknown, since there is nothing to measure."""
     found = certain(window, selector)
     if not found.sure:
-        raise Unknown(f"no {selector.text} in {window.label}{_steps_there(window, selector)}")
-    read = {"time": _time, "flops": _flops, "bytes": _bytes}[quantity]
-    return [read(window, found, item) for item in found.sure]
-
-
-def _steps_there(window: Window, selector: Selector) -> str:
-    names = [span.name for span in window.evidence.trace.spans.steps] if selector.name else []
-    return f"; it has {', '.join(names[:6])}" if selector.kind == "step" and names else ""
+        named_step = selector.kind == "step" and selector.name
+        steps = window.evidence.trace.spans.steps[:6] if named_step else []
+        there = f"; it has {', '.join(span.name for span in steps)}" if steps else ""
+        raise Unknown(f"no {selector.text} in {window.label}{there}")
+    read = {"time": _time, "flops": _flops, "bytes": _bytes}[PER_SECOND.get(quantity, quantity)]
+    values = [read(window, found, item) for item in found.sure]
+    if quantity not in PER_SECOND:
+        return values
+    times = [max(_time(window, found, item), 1) for item in found.sure]
+    return [value / time * 1e9 for value, time in zip(values, times, strict=True)]
 
 
 def _time(window: Window, found: Selection, item: int) -> float:

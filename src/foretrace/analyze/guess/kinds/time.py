@@ -24,6 +24,8 @@ from foretrace.analyze.guess.kinds import (
 )
 from foretrace.analyze.guess.selection import (
     CLOCKS,
+    PER_SECOND,
+    TEXTS,
     Measure,
     certain,
     each,
@@ -36,7 +38,6 @@ from foretrace.analyze.guess.words import Amount, Compare, Selector
 from foretrace.base.units import (
     bytes_text,
     count_text,
-    flops_text,
     percent_text,
     plural,
     time_text,
@@ -229,36 +230,14 @@ def _timed_work(query: Query) -> Measurement:
     return Measurement(verdict, shown, window=window, rows=what.rows(window))
 
 
-_TEXT: dict[str, Callable[[float], str]] = {
-    "flops": flops_text,
-    "bytes": bytes_text,
-    "rate": lambda value: flops_text(value) + "/s",
-    "bandwidth": lambda value: bytes_text(value) + "/s",
-}
-_PER_SECOND = {"rate": "flops", "bandwidth": "bytes"}
-
-
-def _values(window: Window, selector: Selector, quantity: str) -> list[float]:
-    if quantity not in _PER_SECOND:
-        return each(window, selector, quantity)
-    amounts = each(window, selector, _PER_SECOND[quantity])
-    times = each(window, selector, "time")
-    return [amount / max(time, 1) * 1e9 for amount, time in zip(amounts, times, strict=True)]
+_SIZES = ("flops", "bytes", *PER_SECOND)
 
 
 @prediction(
     "sizes",
     60,
-    *(
-        tuple(
-            f"{{what:selector}} {name} {{compare:compare}} {{amount:{name}}} [each]"
-            for name in _TEXT
-        )
-        + tuple(
-            f"{{what:selector}} reaches [{{compare:compare}}] {{{name}:{name}}}"
-            for name in _PER_SECOND
-        )
-    ),
+    *(f"{{what:selector}} {name} {{compare:compare}} {{amount:{name}}} [each]" for name in _SIZES),
+    *(f"{{what:selector}} reaches [{{compare:compare}}] {{{name}:{name}}}" for name in PER_SECOND),
 )
 @per_window
 def _size(window: Window, query: Query) -> Measurement:
@@ -270,14 +249,14 @@ def _size(window: Window, query: Query) -> Measurement:
     and move; what a kernel in fact moved is not in a trace. Bytes that are only estimated (a Triton
     kernel's arguments do not say what is read and what is written) leave a prediction unknown.
     """
-    quantity = next(name for name in _TEXT if name in query.args)
+    quantity = next(name for name in _SIZES if name in query.args)
     if "amount" not in query.args:  # `gemm reaches 500 TFLOP/s`
         at_least = {"compare": Compare(">="), "amount": query.args[quantity]}
         query = replace(query, args=at_least | dict(query.args))
-    values = _values(window, query.what, quantity)
-    shown = values if "each" in query.args or quantity in _PER_SECOND else [sum(values)]
+    values = each(window, query.what, quantity)
+    shown = values if "each" in query.args or quantity in PER_SECOND else [sum(values)]
     verdicts = [query.judge(value) for value in shown]
-    texts = [_TEXT[quantity](value) for value in shown]
+    texts = [TEXTS[quantity](value) for value in shown]
     measured = tally(texts) if len(texts) > 1 else texts[0]
     verdict = "miss" if "miss" in verdicts else "hit"
     return Measurement(verdict, measured, rows=select(window, query.what).sure)
