@@ -21,6 +21,7 @@ from foretrace.analyze.guess.kinds import (
     patterns_of,
     prediction,
 )
+from foretrace.analyze.guess.selection import TEXTS
 from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
 from foretrace.analyze.guess.words import EQUALS, Amount, Compare
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
@@ -337,10 +338,6 @@ def _size(query: JobQuery) -> Measurement:
     return Measurement(verdict, count_text(count))
 
 
-def _speed(rate: float) -> str:
-    return f"{bytes_text(rate)}/s"
-
-
 def _row(row: JobNetwork) -> str:
     size = "" if row.group_size is None else f", {plural(row.group_size, 'rank')}"
     return f"{row.collective}, {bytes_text(row.message_bytes)}{size}, n = {count_text(row.count)}"
@@ -398,7 +395,7 @@ def _network(query: JobQuery) -> Measurement:
         known, verdict = [(rate, row)], query.args["compare"].of(rate, limit)
     known.sort(key=lambda pair: pair[0])
     slowest, fastest = known[0], known[-1]
-    more = "" if slowest is fastest else f" to {_speed(fastest[0])}"
-    measured = f"{_speed(slowest[0])}{more} ({_row(slowest[1])})"
-    lines = tuple(f"{_speed(rate):>10}  {_row(row)}" for rate, row in known[:LISTED])
+    more = "" if slowest is fastest else f" to {TEXTS['bandwidth'](fastest[0])}"
+    measured = f"{TEXTS['bandwidth'](slowest[0])}{more} ({_row(slowest[1])})"
+    lines = tuple(f"{TEXTS['bandwidth'](rate):>10}  {_row(row)}" for rate, row in known[:LISTED])
     return Measurement(verdict, measured, lines=lines if verdict == "miss" else ())

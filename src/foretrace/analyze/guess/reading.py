@@ -248,15 +248,15 @@ class ClaimReader:
         lattice = Lattice(tokens, self)
         found = sorted(
             (
-                (match.chunks, order, match, shape)
-                for order, shape in enumerate(shapes())
+                (match.chunks, order, match, said)
+                for order, (pattern, said) in enumerate(shapes())
                 # the tags that the shape cannot do without are there
-                if all(item.optional or item.tags & lattice.tags for item in shape.pattern)
-                for match in lattice.matches(shape.pattern, ShapeMatch(0, 0, {}))
+                if all(item.optional or item.tags & lattice.tags for item in pattern)
+                for match in lattice.matches(pattern, ShapeMatch(0, 0, {}))
             ),
             key=lambda each: each[:2],
         )
-        claims = (self._said(shape.said, match) for *_, match, shape in found)
+        claims = (self._said(said, match) for *_, match, said in found)
         yield from dict.fromkeys(filter(None, claims))
 
     def begins(self, text: str, wanted: Set[str]) -> bool:
@@ -330,13 +330,6 @@ def _filled(template: str, args: dict[str, Any]) -> str:
     said = {name: v.text if isinstance(v, Heard) else v for name, v in args.items()}
     filled = template.format_map(defaultdict(str, said))  # what was left out is empty
     return re.sub(r"\s+", " ", filled).strip()
-
-
-class ClaimShape(NamedTuple):
-    """A pattern of tags, and how the language says what it has read."""
-
-    pattern: Pattern
-    said: str
 
 
 def _reads(
@@ -430,10 +423,12 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def shapes() -> tuple[ClaimShape, ...]:
-    """The shapes of `language.toml`, in the order in which they are tried."""
+def shapes() -> tuple[tuple[Pattern, str], ...]:
+    """The shapes of `language.toml`, in the order in which they are tried: a pattern of tags, and
+    how the language says what it has read.
+    """
     rows = (line.split(" => ") for line in filter(None, language("shapes").splitlines()))
-    return tuple(ClaimShape(tuple(map(_item, pattern.split())), said) for pattern, said in rows)
+    return tuple((tuple(map(_item, pattern.split())), said) for pattern, said in rows)
 
 
 def _item(word: str) -> Item:

@@ -68,13 +68,12 @@ _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
 @cache
 def described() -> tuple[Field, ...]:
     """The fields that the manual lists."""
-    return tuple(map(_described, language("fields").strip().splitlines()))
-
-
-def _described(line: str) -> Field:
-    name, source, roles, keys, meaning = (part.strip() for part in line.split("|"))
-    applies, mark = (tuple(keys.split()), tuple(roles.split())), name.endswith("*")
-    return Field(name.removesuffix("*"), meaning, *applies, source, mark)
+    found = []
+    for line in language("fields").strip().splitlines():
+        name, source, roles, keys, meaning = (part.strip() for part in line.split("|"))
+        applies, mark = (tuple(keys.split()), tuple(roles.split())), name.endswith("*")
+        found.append(Field(name.removesuffix("*"), meaning, *applies, source, mark))
+    return tuple(found)
 
 
 @cache

@@ -427,7 +427,11 @@ def _typed(window: Window, query: Query) -> Measurement:
         above = event
         while (above := int(host.parent[above])) >= 0:
             calls.pop(above, None)  # linear calls mm
-    weights = {event: _weight(window, event, _WEIGHTS[name]) for event, name in calls.items()}
+    weights: dict[int, str | None] = {}
+    for event, name in calls.items():
+        types = types_of(window.evidence, event) or []
+        known = _WEIGHTS[name] < len(types) and "?" not in types
+        weights[event] = types[_WEIGHTS[name]] if known else None
     if not any(weights.values()):
         raise Unknown("no matmul or convolution with recorded types")
     answers = [None if kind is None else kind == wanted for kind in weights.values()]
@@ -444,11 +448,6 @@ def _typed(window: Window, query: Query) -> Measurement:
 def is_forward(host: Host, event: int) -> bool:
     """Whether it is outside the backward pass."""
     return not any(op.startswith(ENGINE) for op in host.op_chain(event))
-
-
-def _weight(window: Window, event: int, place: int) -> str | None:
-    types = types_of(window.evidence, event) or []
-    return types[place] if place < len(types) and "?" not in types else None
 
 
 @prediction(
