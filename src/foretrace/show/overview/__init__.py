@@ -1,10 +1,4 @@
-"""The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
-
-`look_document` makes the answer of `foretrace look --json`. `measured_step` measures a step or
-call, `predictions` orders what to do, `sentences` judges it and writes the first screen.
-`sequences` lists what a region launches. `reading` takes overviews from the cache, or makes them,
-in one process or several.
-"""
+"""The overview of one trace or of a folder of traces: data and sentences, nothing drawn."""
 
 from __future__ import annotations
 

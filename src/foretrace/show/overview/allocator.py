@@ -179,17 +179,10 @@ def _batch(view: MemoryView) -> LargerBatch | None:
 
 
 def _fixes(view: MemoryView) -> list[PeakFix]:
-    found: Sequence[PeakFix] = [
-        PeakFix(
-            each.fix,
-            each.proposal.order,
-            each.proposal.why,
-            each.proposal.write,
-            each.proposal.cost,
-            each.peak_bytes,
-            each.proposal.reserved,
-        )
+    found = [
+        PeakFix(each.fix, do.order, do.why, do.write, do.cost, each.peak_bytes, do.reserved)
         for each in predicted(view)
+        for do in (each.proposal,)
     ]
     # what lowers the peak comes first, unless free memory in pieces made an allocation fail
     held = _fragments(view)
@@ -290,12 +283,10 @@ def change_text(each: HeldChange) -> str:
     return f"{'+' if change > 0 else '-' if change < 0 else ''}{bytes_text(abs(change))}"
 
 
-EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 RECORD = (
     "foretrace record --memory SCRIPT keeps the allocator when memory runs out; "
     "foretrace memory NAME.oom.pickle then says which lines hold it"
 )
-SMALLER = "a smaller batch, or torch.utils.checkpoint"
 CONTEXT_BYTES = 1 << 30  # CUDA's own and libraries' on a large card: up to about 1 GiB
 
 
@@ -339,7 +330,8 @@ def _in_fragments(text: OutOfMemoryText) -> _Judged | None:
     if room:
         pieces += f", {bytes_text(room)} more are free"
     why = f"{pieces}: together enough for {bytes_text(wanted)}, but no piece is large enough"
-    return "fragments", why, [f"{EXPANDABLE} lets pieces grow together", RECORD]
+    expandable = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets pieces grow together"
+    return "fragments", why, [expandable, RECORD]
 
 
 def _others(text: OutOfMemoryText) -> _Judged | None:
@@ -352,11 +344,8 @@ def _others(text: OutOfMemoryText) -> _Judged | None:
     if not others or text.allowed_bytes is not None or others + _room(text) < wanted:
         return None
     why = f"{what} hold {bytes_text(others)} of the card; without them {bytes_text(wanted)} fit"
-    return (
-        "other processes",
-        why,
-        ["nvidia-smi names them: end them, or choose another GPU", RECORD],
-    )
+    end = "nvidia-smi names them: end them, or choose another GPU"
+    return "other processes", why, [end, RECORD]
 
 
 def _full(text: OutOfMemoryText) -> _Judged:
@@ -368,4 +357,4 @@ def _full(text: OutOfMemoryText) -> _Judged:
         why += f"; this one alone takes {percent_text(wanted / limit)}"
     idle = text.unallocated_bytes or 0
     vain = f"expandable_segments would not help: {bytes_text(idle)} are reserved and free"
-    return "full", why, [RECORD, SMALLER, vain]
+    return "full", why, [RECORD, "a smaller batch, or torch.utils.checkpoint", vain]

@@ -1,13 +1,13 @@
 """The document of `foretrace counters`, and its sentences: counters joined to kernels of a trace.
 
 Each kernel has its rate at each level of memory beside the roof of that level. Where the operations
-of the tensor cores were not counted, the page takes those that the shapes state. `with_earlier`
-compares two documents: what a change saved, counted on both sides.
+of the tensor cores were not counted, the page takes those that the shapes state.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -114,21 +114,16 @@ def reached_text(reached: ReachedRoof) -> str:
 def kernel_text(kernel: CountedKernel) -> str:
     """What one launch moved, what stayed on chip, and the nearest roof."""
     nearest = next((one for one in kernel.roofs if one.level == kernel.nearest), None)
+    read, written = kernel.bytes.hbm_read, kernel.bytes.hbm_written
+    counted = read is not None or written is not None
     parts = [
-        _hbm_text(kernel),
+        f"HBM: {bytes_text(read)} read, {bytes_text(written)} written." if counted else "",
         _against_shapes(kernel),
         _l2_text(kernel),
         "" if nearest is None else f"Nearest roof: {reached_text(nearest)}.",
         OVER if nearest is not None and (nearest.share or 0) > 1 + SAME else "",
     ]
     return " ".join(filter(None, parts)) or "Nothing that this page shows was counted."
-
-
-def _hbm_text(kernel: CountedKernel) -> str:
-    read, written = kernel.bytes.hbm_read, kernel.bytes.hbm_written
-    if read is None and written is None:
-        return ""
-    return f"HBM: {bytes_text(read)} read, {bytes_text(written)} written."
 
 
 def _against_shapes(kernel: CountedKernel) -> str:
@@ -269,10 +264,10 @@ def counters_document(trace: Trace, exports: Sequence[Exported]) -> CountersDocu
         gathered.add(one)
     roofs = counters.ceilings(device_of(trace.about))
     rows = {row["id"]: row for row in _facts(trace, gathered.launches).iter_rows(named=True)}
-    cases: dict[tuple[Any, ...], list[_Launch]] = {}
+    cases = defaultdict[tuple[Any, ...], list[_Launch]](list)
     for launch in gathered.launches:
         row = rows.get(launch.event, {})
-        cases.setdefault((launch.name, row.get("op_name"), row.get("signature")), []).append(launch)
+        cases[launch.name, row.get("op_name"), row.get("signature")].append(launch)
     found = [
         _kernel(members, [rows[one.event] for one in members if one.event in rows], roofs)
         for members in cases.values()
@@ -315,17 +310,8 @@ class _Gathered:
         alone = [launch for at, launch in enumerate(launches) if at not in events]
         self.alone.append([_Launch(one.name, dict(one.metrics), one.passes) for one in alone])
         self.notes += [*export.notes, *(f"{export.path}: {note}" for note in notes)]
-        self.runs.append(
-            CountedRun(
-                export.path,
-                len(launches),
-                len(found.pairs),
-                found.compared,
-                found.place,
-                one.command,
-                found.note,
-            )
-        )
+        counts = len(launches), len(found.pairs), found.compared
+        self.runs.append(CountedRun(export.path, *counts, found.place, one.command, found.note))
 
     def _join(self, launch: CounterLaunch, event: int) -> None:
         known = self.by_event.get(event)

@@ -1,9 +1,7 @@
 """Where GPU time goes: the groups of a trace as rows, with their names and what limits each.
 
 The rows of several steps are those of the step with the median GPU time (of two steps in the
-middle, their mean). Kernels that run at the same time share it. So the rows add up to the GPU time
-that is shown for a step. A `Composition` says of what kind a step's GPU work is, and why the GPU is
-idle; on a CPU it has the ops.
+middle, their mean). Kernels that run at the same time share it, so the rows add up to that time.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from foretrace.model.order import Case
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.documents.look import Composition, CpuOpRow, GroupRow, Look, TimePart
+from foretrace.schema.documents.look import Composition, GroupRow, Look, TimePart
 from foretrace.show.overview.measured_step import MeasuredStep
 from foretrace.show.overview.on_cpu import cpu_groups
 from foretrace.show.overview.page import WHOLE
@@ -299,22 +297,17 @@ def _copied(trace: Trace, rows: Ints) -> str:
     return "; ".join(text for _, text in sorted(found))
 
 
-class UsualWork(Struct, frozen=True):
-    """The rows of `gpu` of the steps of median GPU time, and the time of every row in them."""
-
-    parts: list[Ints]
-    time: Floats
-
-
-def usual_work(trace: Trace, spans: Sequence[Span] = ()) -> UsualWork:
-    """One step or call of `spans` (of two in the middle both), else the recording."""
+def usual_work(trace: Trace, spans: Sequence[Span] = ()) -> tuple[list[Ints], Floats]:
+    """The rows of `gpu` of one step or call of `spans` (of two in the middle both), else of the
+    recording, and the time of every row in them.
+    """
     usable = trace.gpu.usable
     timed = [span for span in spans if bool(usable[span.work].any())]
     timed.sort(key=trace.spans.busy)
     middle = timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]
     parts = [span.work for span in middle] if spans else [np.flatnonzero(usable)]
     times = [trace.gpu.shared(span.work, trace.spans.since(span)) for span in middle]
-    return UsualWork(parts, np.sum(times or [trace.gpu.shared(usable)], axis=0))
+    return parts, np.sum(times or [trace.gpu.shared(usable)], axis=0)
 
 
 def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
@@ -322,8 +315,7 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     usable = trace.gpu.usable
     if not bool(usable.any()):
         return []
-    usual = usual_work(trace, spans)
-    parts, time = usual.parts, usual.time
+    parts, time = usual_work(trace, spans)
     rows = np.concatenate([part[usable[part]] for part in parts])
     m = _common_m(trace, [span.work for span in spans] or parts)
     found = [_row(work, time, len(parts), m) for work in works(trace, rows)]
@@ -361,16 +353,18 @@ RECORDING = "in the recording"
 
 def of_first_screen(trace: Trace, step: MeasuredStep | None, look: Look) -> Composition | None:
     """What the first screen is about; None where neither a GPU nor a CPU has a time."""
+    if step is not None:
+        idle = max(step.wall_ns - step.busy_ns, 0.0)
+        parts = _parts(trace, step.spans, step.busy_ns, step.idle_by_cause, idle)
+        recorded = None if step.recorded_ns is None else float(step.recorded_ns)
+        return Composition(step.per, float(step.wall_ns), parts, recorded)
+    if not look.cpu:
+        return None
     per = "per step" if look.steps else "per call"
-    return of_cpu(look.cpu, per) if step is None else of_step(trace, step)
-
-
-def of_step(trace: Trace, step: MeasuredStep) -> Composition:
-    """The step of the first screen."""
-    idle = max(step.wall_ns - step.busy_ns, 0.0)
-    parts = [*_busy(trace, step.spans, step.busy_ns), *_idle(step.idle_by_cause, idle)]
-    recorded = None if step.recorded_ns is None else float(step.recorded_ns)
-    return Composition(step.per, float(step.wall_ns), parts, recorded)
+    rows = [row for row in cpu_groups(look.cpu) if row.time_ns]
+    parts = [TimePart("cpu", row.name, float(row.time_ns)) for row in rows]
+    total = sum(part.ns for part in parts)
+    return Composition(RECORDING if look.cpu[0].name == WHOLE else per, total, parts)
 
 
 def of_recording(trace: Trace) -> Composition | None:
@@ -379,33 +373,21 @@ def of_recording(trace: Trace) -> Composition | None:
         return None
     spent = spent_in(trace.idle)
     idle = float(sum(spent.idle_by_cause.values()))
-    parts = [*_busy(trace, (), float(spent.busy_ns)), *_idle(spent.idle_by_cause, idle)]
+    parts = _parts(trace, (), float(spent.busy_ns), spent.idle_by_cause, idle)
     return Composition(RECORDING, spent.busy_ns + idle, parts)
 
 
-def of_cpu(tree: Sequence[CpuOpRow], per: str) -> Composition | None:
-    """The call of a CPU that the first screen shows; None where no CPU computed."""
-    if not tree:
-        return None
-    per = RECORDING if tree[0].name == WHOLE else per
-    rows = cpu_groups(tree)
-    parts = [TimePart("cpu", row.name, float(row.time_ns)) for row in rows if row.time_ns]
-    return Composition(per, sum(part.ns for part in parts), parts)
-
-
-def _busy(trace: Trace, spans: Sequence[Span], busy_ns: float) -> list[TimePart]:
-    """GPU time by role, the most first; work that runs at once shares its time."""
-    time = usual_work(trace, spans).time
+def _parts(
+    trace: Trace, spans: Sequence[Span], busy_ns: float, by_cause: Mapping[str, int], idle_ns: float
+) -> list[TimePart]:
+    """GPU time by role and idle time by cause; work that runs at once shares its time."""
+    time = usual_work(trace, spans)[1]
     rows = np.flatnonzero(time)  # of one step: the names of all steps take ten times as long
     roles, place = np.unique(trace.work_roles[rows], return_inverse=True)
     spent = np.bincount(place.reshape(-1), time[rows], len(roles))
     shares = dict(zip(roles.tolist(), spent.tolist(), strict=True))
-    return _scaled("busy", shares, busy_ns)
-
-
-def _idle(by_cause: Mapping[str, int], idle_ns: float) -> list[TimePart]:
     causes = by_cause if any(by_cause.values()) else {"unknown": 1}
-    return _scaled("idle", causes, idle_ns)
+    return [*_scaled("busy", shares, busy_ns), *_scaled("idle", causes, idle_ns)]
 
 
 def _scaled(kind: str, shares: Mapping[str, float], ns: float) -> list[TimePart]:

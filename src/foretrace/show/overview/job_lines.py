@@ -73,22 +73,19 @@ def _lost(document: JobDocument) -> set[int]:
 
 
 def partly_text(document: JobDocument) -> str:
-    """Which ranks were judged on a part of the recording, or not at all."""
+    """Which ranks were judged on a part of the recording, or not at all; each after a `;`."""
     unknown, lost = unjudged(document), _lost(document)
     cut = [row for row in document.ranks if row.rank in lost.difference(unknown)]
-    parts = [f"{ranks_text(unknown)} could not be judged"] if unknown else []
+    absent, world = document.job.missing, document.job.world_size or 0
+    which = "it" if absent == 1 else "any of them"
+    missing = f"{absent:,} of {world:,} ranks missing: {which} may have come later"
+    parts = [missing] if absent else []
+    parts += [f"{ranks_text(unknown)} could not be judged"] if unknown else []
     for row in cut[:1]:
         more = f", and {plural(len(cut) - 1, 'more file')}" if len(cut) > 1 else ""
         part = plural(row.collectives, "collective")
         parts.append(f"the file of rank {row.rank} is cut: judged on {part} that it has{more}")
-    return "; ".join(parts)
-
-
-def missing_text(document: JobDocument) -> str:
-    """What missing ranks mean for `last`; empty where all were read."""
-    absent, world = document.job.missing, document.job.world_size or 0
-    which = "it" if absent == 1 else "any of them"
-    return f"{absent:,} of {world:,} ranks missing: {which} may have come later" if absent else ""
+    return "".join(f"; {part}" for part in parts)
 
 
 def per_step(document: JobDocument) -> str:

@@ -1,7 +1,6 @@
 """The verdict on a job: which rank makes the others wait, and what to do first.
 
-This module and `job_lines.py` write every sentence about a job: terminal, Markdown and HTML show
-these lines. Fixes are those that the traces prove, by largest possible saving.
+Terminal, Markdown and HTML show these lines and those of `job_lines.py`.
 """
 
 from __future__ import annotations
@@ -194,13 +193,11 @@ def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
 
 def _network(document: JobDocument) -> Iterator[JobFix]:
     """The slowest link; a step cannot go below what its ranks do without communication."""
-    link = job_lines.slowest_link(document)
-    if link is not None:
+    if (link := job_lines.slowest_link(document)) is not None:
         which, saves = link_text(link.kind, link.what), link_saves(document)
         text, how = f"inspect {which}: {job_lines.rates(link)}", _how(document)
-        if saves is None or job_lines.unjudged(
-            document
-        ):  # a replay knows no wait for a rank that is cut
+        # a replay knows no wait for a rank that is cut
+        if saves is None or job_lines.unjudged(document):
             saves, how = _left_by(document, lambda row: row.exposed_ns or 0), "at most"
         yield JobFix(text, saves, how)
 
@@ -343,8 +340,7 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     if not document.matched or not any(row.clock.fitted for row in document.ranks):
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
-    partly = job_lines.partly_text(document)
-    absent = "".join(f"; {text}" for text in (job_lines.missing_text(document), partly) if text)
+    absent = job_lines.partly_text(document)
     longest = max((row.delays_ns or 0 for row in late), default=0)
     if hosts and hosts[0].delays_ns >= longest:
         return "slow_host", _slow_host(document, hosts[0]) + absent
@@ -353,10 +349,8 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     link, saves = job_lines.slowest_link(document), link_saves(document) or 0
     if link and saves >= worth_ns(document):
         return "slow_link", _slow_link(document, link, saves) + absent
-    if document.undecided == document.matched:
-        bound, text = _within_error(document)
-    else:
-        bound, text = _balanced(document)
+    judge = _within_error if document.undecided == document.matched else _balanced
+    bound, text = judge(document)
     known = not document.job.missing and not job_lines.unjudged(document)
     return bound if known else "inconclusive", text + absent
 

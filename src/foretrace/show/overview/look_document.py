@@ -257,10 +257,8 @@ def serving_rows(trace: Trace) -> list[look.ServingRow]:
         count = batch.prefill.count + batch.decode.count
         alike.setdefault((batch.kind, count), []).append((span, batch))
     wait = unrecorded_wait(trace)
-    rows = [
-        row for pairs in alike.values() if (row := _serving_row(trace, pairs, wait)) is not None
-    ]
-    return sorted(rows, key=lambda row: -row.time_ns * row.batches)
+    made = (_serving_row(trace, pairs, wait) for pairs in alike.values())
+    return sorted(filter(None, made), key=lambda row: -row.time_ns * row.batches)
 
 
 def _serving_row(

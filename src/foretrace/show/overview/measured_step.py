@@ -1,7 +1,6 @@
 """Where the time of a step goes; or of a call of the main region, or of the whole recording.
 
-Times and counts are medians over the steps or calls that launched GPU work. Below is what a fix
-must be worth, and what rules say of compiling and of captures.
+Times and counts are medians over the steps or calls that launched GPU work.
 """
 
 from __future__ import annotations
@@ -55,10 +54,6 @@ class MeasuredStep(Struct, frozen=True):
     def busy_share(self) -> float:
         """Share of the wall time in which the GPUs are busy."""
         return min(self.busy_ns / self.wall_ns, 1.0) if self.wall_ns > 0 else 1.0
-
-    def kind_share(self, bound: str) -> float:
-        """Share of the GPU time in work of one bound."""
-        return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
 
 
 def measured(trace: Trace, region: str = "") -> MeasuredStep | None:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes, rules
-from foretrace.analyze.fixes import FixPrediction, Predicted
+from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.fixes._typical import predicted, why_not
 from foretrace.analyze.fixes.cuda_graph import COMPILED
 from foretrace.analyze.steering import Steering
@@ -60,26 +60,26 @@ def time_of(found: Predicted) -> StepTime:
 def entries(found: Predicted) -> list[FixEntry]:
     """The fixes of the document; each with its time after the first one."""
     per = measured_spans(found.step.trace)[0]
-    return [_entry(found, at, each, per) for at, each in enumerate(found.fixes)]
-
-
-def _entry(found: Predicted, at: int, each: FixPrediction, per: str) -> FixEntry:
-    first, proposal = found.fixes[0], each.proposal
     # fixes speak of steps; what was replayed may be a batch, a call of a region, or the recording
     unit = "per call" if per.startswith("per call") else per
-    alone = not at or found.contains(first, each)
-    after = None if alone else found.together([first, each])
     compiled = next((one for one in found.fixes if one.fix == "compile"), None)
-    with_graph = found.together([compiled, each]) if compiled and each.fix == "cuda_graph" else None
-    return FixEntry(
-        each.fix,
-        proposal.order,
-        proposal.why.replace("per step", unit),
-        *(each.ns, each.low_ns, each.high_ns, after),
-        *(proposal.first, proposal.risk, proposal.events),
-        with_graph,
-        code_in(proposal.order),
-    )
+    rows = []
+    for at, each in enumerate(found.fixes):
+        first, proposal = found.fixes[0], each.proposal
+        alone = not at or found.contains(first, each)
+        is_graph = each.fix == "cuda_graph"
+        with_graph = found.together([compiled, each]) if compiled and is_graph else None
+        rows.append(
+            FixEntry(
+                *(each.fix, proposal.order, proposal.why.replace("per step", unit)),
+                *(each.ns, each.low_ns, each.high_ns),
+                None if alone else found.together([first, each]),
+                *(proposal.first, proposal.risk, proposal.events),
+                with_graph,
+                code_in(proposal.order),
+            )
+        )
+    return rows
 
 
 # What an order names is not always what to write.

@@ -98,11 +98,7 @@ def _made(
 def _import_all() -> None:
     """Import what an overview needs; called while other processes decode a large file."""
     from foretrace.analyze import rules as analyses
-    from foretrace.show.overview import (  # noqa: F401
-        look_document,
-        sentences,
-        sequences,
-    )
+    from foretrace.show.overview import look_document, sentences, sequences  # noqa: F401
 
     opening.import_model()
     analyses.rules()

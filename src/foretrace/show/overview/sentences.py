@@ -8,7 +8,7 @@ as the trace wrote them; renderers escape them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from foretrace.analyze import fixes
 from foretrace.analyze.fixes import Predicted
@@ -61,11 +61,12 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     """The lines of the first screen above and below its table."""
     said, trust = look.verdict, [*trust_lines(look.trust)]
     mild = {each.cause for each in look.trust} <= MILD
+    recorded = "recorded " if step and step.recorded_ns else ""
     return [
         *([] if mild else trust),
         Line(label(said.bound, step, on_cpu=bool(look.cpu)), said.text),
         *cpu_lines(look.cpu),
-        *_serving_lines(look, "recorded " if step and step.recorded_ns else ""),
+        *(Line(row.kind.upper(), _served(row, recorded)) for row in look.serving[:SHOWN]),
         *([Line("DO FIRST", said.first)] if said.first else _nothing(look, step)),
         *([Line("THEN", said.then)] if said.then else []),
         *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
@@ -75,20 +76,15 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     ]
 
 
-def _serving_lines(look: Look, recorded: str) -> Iterator[Line]:
-    """One line for each kind of batch, for the kinds that take most time."""
-    for row in look.serving[:SHOWN]:
-        yield Line(row.kind.upper(), ": ".join(_served(row, recorded)))
-
-
-def _served(row: ServingRow, recorded: str) -> Iterator[str]:
+def _served(row: ServingRow, recorded: str) -> str:
+    """One kind of batch."""
     mean = "" if row.context is None else count_text(round(row.context / row.requests))
     each = f", mean context {mean}" if mean else ""
-    yield f"{plural(row.requests, 'request')}{each}"
     speed = f"{plural(row.tokens, 'token')} in {recorded}{time_text(row.time_ns)}"
     rate = "" if row.tokens_per_s is None else f", {count_text(round(row.tokens_per_s))} tokens/s"
     more = f" besides {time_text(row.unrecorded_ns)} not recorded" if row.unrecorded_ns else ""
-    yield speed + more + rate + "".join(_limits(row))
+    limits = "".join(_limits(row))
+    return f"{plural(row.requests, 'request')}{each}: {speed}{more}{rate}{limits}"
 
 
 def _limits(row: ServingRow) -> Iterator[str]:
@@ -105,27 +101,22 @@ def _limits(row: ServingRow) -> Iterator[str]:
 
 def ignored_lines(rows: Sequence[IgnoredEntry]) -> Iterator[Line]:
     """What the user wants not to hear of, counted, so that nothing is hidden without a word."""
-    mine = [row for row in rows if row.how == IGNORED]
-    if mine:
-        yield Line("IGNORED", _counted(mine, lambda row: row.name + _because(row)))
-    rest = [row for row in rows if row.how != IGNORED]
-    if rest:
-        yield Line("NOT SELECTED", _counted(rest, lambda row: row.name))
+    for word, is_ignored in (("IGNORED", True), ("NOT SELECTED", False)):
+        if mine := [row for row in rows if (row.how == IGNORED) is is_ignored]:
+            yield Line(word, _counted(mine))
 
 
-def _counted(rows: Sequence[IgnoredEntry], words: Callable[[IgnoredEntry], str]) -> str:
+def _counted(rows: Sequence[IgnoredEntry]) -> str:
     """`2 findings: sync_stalls (an eval loop), gemm_choice; 1 fix: cuda_graph`."""
     parts = []
     for kind, what in ((RULE, ("finding", "findings")), (FIX, ("fix", "fixes"))):
         mine = [row for row in rows if row.kind == kind]
         count = sum(row.findings for row in mine) if kind == RULE else len(mine)
-        told = [words(row) for row in mine[:NAMED]] + ["…"] * (len(mine) > NAMED)
+        why = [f" ({first_line(row.reason, REASON)})" if row.reason else "" for row in mine]
+        told = [row.name + each for row, each in zip(mine[:NAMED], why, strict=False)]
+        told += ["…"] * (len(mine) > NAMED)
         parts += [f"{plural(count, *what)}: {', '.join(told)}"] if mine else []
     return "; ".join(parts)
-
-
-def _because(row: IgnoredEntry) -> str:
-    return f" ({first_line(row.reason, REASON)})" if row.reason else ""
 
 
 def _memory_lines(found: TraceMemory | None) -> list[Line]:
@@ -266,7 +257,8 @@ def _unknown(look: Look, step: MeasuredStep | None) -> Iterator[str]:
     unlinked = sum(evidence.get("count", 0) for evidence in found)
     if unlinked:
         words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
-    share = step.kind_share("unknown") if step and step.bound in ("host", "sync") else 0.0
+    is_idle, by_bound = step and step.bound in ("host", "sync"), step.by_bound if step else {}
+    share = by_bound.get("unknown", 0) / max(sum(by_bound.values()), 1) if is_idle else 0.0
     if share >= UNKNOWN_SHARE:
         words.append(f"the cost of kernels with {percent_text(share)} of GPU time")
     if words:

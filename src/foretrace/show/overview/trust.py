@@ -65,20 +65,22 @@ CAUSES: dict[str, tuple[str, str, str]] = {
 # With these alone the verdict holds: it comes first.
 MILD = frozenset(("stacks", "counters_empty", "stream_overlap", "cupti_attached"))
 _LOST = ("what follows holds for the rest", "copy or record the file again", "")
-_PLACES = {cause: place for place, cause in enumerate(CAUSES)}
 
 
 def trust(trace: Trace, look: Look) -> list[TrustEntry]:
     """Every cause that the events of this recording show, the most harmful first."""
     found = [*chain(_noted(look), _unrecorded(look), _stacks(trace, look))]
     grave = {note.code for note in look.ledger.banner}
-    return sorted(found, key=lambda each: _harm(each.cause, grave))
-
-
-def _harm(cause: str, grave: set[str]) -> tuple[bool, bool, int]:
-    """Lost events come first, then times that cannot be right, then what is distorted."""
-    lost = cause in ABSENT or cause in ("gpu_events_missing", "unrecorded")
-    return not lost, cause not in grave, _PLACES.get(cause, -1)
+    lost, places = {*ABSENT, "gpu_events_missing", "unrecorded"}, ["", *CAUSES]
+    # lost events come first, then times that cannot be right, then what is distorted
+    return sorted(
+        found,
+        key=lambda each: (
+            each.cause not in lost,
+            each.cause not in grave,
+            places.index(each.cause if each.cause in CAUSES else ""),
+        ),
+    )
 
 
 def trust_lines(found: Sequence[TrustEntry]) -> Iterator[Line]:

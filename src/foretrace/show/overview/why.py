@@ -48,7 +48,10 @@ def lines(why: Why) -> list[Line]:
         found.append(Line("NOT FUSED", _not_fused(why)))
     if why.gated_mlps and (why.device or "").startswith("NVIDIA"):
         found.append(Line("SWAP", _gated(why)))
-    found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
+    skipped = [text for cost in why.compile_cost for text in cost.cudagraph_skips]
+    if skipped:
+        more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
+        found.append(Line("CUDA GRAPHS", f"skipped: {skipped[0]}{more}"))
     if why.unexplained:
         short = dict.fromkeys(families.decode(name).short for name in why.unexplained)
         names = ", ".join([*short][:2])
@@ -151,13 +154,6 @@ def _gated(why: Why) -> str:
         "foretrace.kernels.inductor.enable() before compiling replaces those for which its table "
         "has a faster kernel"
     )
-
-
-def _skips(why: Why) -> Iterator[str]:
-    skipped = [text for cost in why.compile_cost for text in cost.cudagraph_skips]
-    if skipped:
-        more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
-        yield f"skipped: {skipped[0]}{more}"
 
 
 def kernel_title(row: CompiledKernel) -> str:
@@ -275,7 +271,7 @@ def _evidence(row: NotFused, device: str | None) -> str:
     if row.code in ("order", "loops", "sizes") and row.a_index and row.b_index:
         return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
     if row.code == "extern":
-        return in_the_way(row, device)
+        return _in_the_way(row, device)
     if row.stopped_at is not None:
         regions = f"{row.region} and {row.b_region}"
         return f"the graph break at {row.stopped_at.place} lies between {regions}"
@@ -336,7 +332,7 @@ def tuned_text(each: TunedMatmul) -> str:
     return f"{best}, the best of {templates} {time_text(each.template_ns)}"
 
 
-def in_the_way(row: NotFused, device: str | None) -> str:
+def _in_the_way(row: NotFused, device: str | None) -> str:
     """Why Inductor cannot fuse a library's call, and whether a template may: these are for GEMMs.
 
     Only a trace says which library a GEMM goes to; a log alone may be of any device.
