@@ -1,8 +1,5 @@
 """The report: one self-contained HTML file about one trace, or several.
 
-    write_report("out.html", [trace])                   # summary, timeline, kernels, findings
-    write_report("out.html", [eager, compiled])         # both timelines aligned, and what changed
-
 `timeline` says where events are drawn, `view_data` and `trace_facts` say the rest, `page` puts all
 into one file. The page is `page.html`, `page.css` and a script that is built from `web/`.
 """

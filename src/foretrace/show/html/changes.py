@@ -51,12 +51,14 @@ def anchors(
     """
     found = []
     for name, spans in _shared(traces, unit):
-        each = list(zip(timelines, traces, spans, strict=True))
-        extents = [timeline.extent(trace, span) for timeline, trace, span in each]
-        ends = [extent.last for extent in extents]
-        found.append(Anchor(plain(name), [extent.start for extent in extents], ends))
-        first = [_first_work(*one) for one in each]
-        begun = [start for start in first if start is not None]
+        starts, ends, begun = list[int](), list[int](), list[int]()
+        for timeline, trace, span in zip(timelines, traces, spans, strict=True):
+            extent, gpu = timeline.extent(trace, span), trace.gpu
+            starts.append(extent.start)
+            ends.append(extent.last)
+            work = span.work[gpu.usable[span.work] & gpu.aligned]
+            begun += [int(gpu.start[work].min()) - timeline.origin_ns] if len(work) else []
+        found.append(Anchor(plain(name), starts, ends))
         if len(begun) == len(traces):
             found.append(Anchor(plain(f"{name}, first GPU operation"), begun, ends))
     typical = [repeats(trace, unit).typical for trace in traces]
@@ -78,12 +80,6 @@ def _shared(traces: Sequence[Trace], unit: RepeatUnit) -> Iterator[tuple[str, li
     steps = [*zip(*(trace.spans.steps for trace in traces), strict=False)]
     for index, spans in enumerate(steps[:MOST_STEPS]):
         yield f"step {index}", list(spans)
-
-
-def _first_work(timeline: Timeline, trace: Trace, span: Span) -> int | None:
-    gpu = trace.gpu
-    work = span.work[gpu.usable[span.work] & gpu.aligned]
-    return int(gpu.start[work].min()) - timeline.origin_ns if len(work) else None
 
 
 # an event's `mark` is a position in this list, -1 for what is no kernel

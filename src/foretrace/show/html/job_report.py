@@ -50,11 +50,23 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         .fill_null("")
         .replace_strict(names, range(len(names)), return_dtype=pl.Int64),
     )
+    numbers = {kind: at for at, kind in enumerate(KINDS)}
     parts = [_rows(spans.filter(rank=rank)) for rank in lanes.ranks]
     rows = np.concatenate(parts)
     lane = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     spans = spans.with_columns(pl.Series("row", rows), pl.Series("lane", lane))
     spans = spans.sort("lane", "row", "start_ns", maintain_order=True).with_row_index("event")
+    columns = {
+        "event": spans["event"],
+        "start": spans["start_ns"],
+        "length": spans["end_ns"] - spans["start_ns"],
+        "lane": spans["lane"],
+        "row": spans["row"],
+        "name": spans["name"],
+        "kind": spans["kind"].replace_strict(numbers, return_dtype=pl.Int64),
+        "launch": last_arrivals(spans),
+    }
+    made = {name: column.to_numpy() for name, column in columns.items()}
     steps = [
         StepExtent(step_name(step), start - origin, end - origin, end - origin)
         for step, start, end in lanes.steps.iter_rows()
@@ -69,7 +81,7 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         _opens_at(lanes, document),
         [],
         list(KINDS),
-        events=pack(_columns(spans), frozenset({"event", "start"})),
+        events=pack(made, frozenset({"event", "start"})),
         left_out=lanes.spans.height - spans.height,
     )
     note = "A clock of these ranks could not be fitted: times of two ranks are not comparable."
@@ -97,20 +109,6 @@ def _rows(spans: pl.DataFrame) -> Ints:
         rows[mine] = below + free_rows(start[mine], end[mine])
         below = int(rows[mine].max()) + 1
     return rows
-
-
-def _columns(spans: pl.DataFrame) -> dict[str, Ints]:
-    numbers = {kind: at for at, kind in enumerate(KINDS)}
-    return {
-        "event": spans["event"].to_numpy(),
-        "start": spans["start_ns"].to_numpy(),
-        "length": (spans["end_ns"] - spans["start_ns"]).to_numpy(),
-        "lane": spans["lane"].to_numpy(),
-        "row": spans["row"].to_numpy(),
-        "name": spans["name"].to_numpy(),
-        "kind": spans["kind"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy(),
-        "launch": last_arrivals(spans).to_numpy(),
-    }
 
 
 def last_arrivals(spans: pl.DataFrame) -> pl.Series:

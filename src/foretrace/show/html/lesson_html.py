@@ -1,7 +1,6 @@
 """The page of lessons: one file that asks, waits, and answers at once, without a trace or network.
 
-What the page says is what the terminal says: the sentences, the legend of the drawing and the row
-of the table come from `render/lesson_page.py` and `render/lanes.py`.
+What the page says is what the terminal says: `render/lesson_page.py` makes the sentences.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, to_builtins
 
-from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
+from foretrace.schema.documents.lesson import AskedStep, AverageRow, Lanes
 from foretrace.schema.lesson import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
 from foretrace.show.html.page import page
 from foretrace.show.render.lesson_page import WIDTH, answer_text, legend_parts, shown_lanes
@@ -80,34 +79,24 @@ class LessonPage(Struct, frozen=True):
 
 def lesson_html(keys: Sequence[LessonKey]) -> str:
     """The page of one lesson or several."""
-    lessons = [
-        LessonPage(
-            key.number, key.kept_as, key.title, [_step(each) for each in key.steps], key.read
-        )
-        for key in keys
-    ]
+    lessons = []
+    for key in keys:
+        steps = [_step(each) for each in key.steps]
+        lessons.append(LessonPage(key.number, key.kept_as, key.title, steps, key.read))
     title = keys[0].title if len(keys) == 1 else "Lessons"
     return page(plain(title), {"lessons": _safe(to_builtins(lessons))}, main="lesson")
 
 
 def _step(key: StepKey) -> PageStep:
-    some = next(iter(key.marks.values()), None)
-    return PageStep(
-        key.asked,
-        key.kind,
-        key.right,
+    some, replies = next(iter(key.marks.values()), None), dict[str, PageReply]()
+    for answer, mark in key.marks.items():
         # a prediction is marked by the page, and the reason alone is the same for all
-        {
-            answer: PageReply(
-                mark.verdict,
-                mark.why if key.kind == "prediction" else answer_text(mark),
-                mark.misread,
-            )
-            for answer, mark in key.marks.items()
-        },
-        key.ranges,
+        said = mark.why if key.kind == "prediction" else answer_text(mark)
+        replies[answer] = PageReply(mark.verdict, said, mark.misread)
+    return PageStep(
+        *(key.asked, key.kind, key.right, replies, key.ranges),
         _predictable(key.predictable) if key.predictable else None,
-        _drawing(some) if some else None,
+        _drawing(some.lanes) if some else None,
         some.row if some else None,
         has_gpu=bool(some and some.lanes.gpu),
     )
@@ -123,16 +112,12 @@ def _predictable(found: Predictable) -> PagePredictable:
     return PagePredictable(found.measures, statements, texts)
 
 
-def _drawing(mark: MarkedAnswer) -> PageDrawing:
-    lanes = [
-        PageLane(
-            name, [(one.label, one.start_ns, one.end_ns, one.number, one.decides) for one in slices]
-        )
-        for name, slices in shown_lanes(mark.lanes, WIDTH)
-    ]
-    return PageDrawing(
-        mark.lanes.region, mark.lanes.length_ns, lanes, *legend_parts(mark.lanes, WIDTH)
-    )
+def _drawing(found: Lanes) -> PageDrawing:
+    lanes = []
+    for name, slices in shown_lanes(found, WIDTH):
+        cells = [(e.label, e.start_ns, e.end_ns, e.number, e.decides) for e in slices]
+        lanes.append(PageLane(name, cells))
+    return PageDrawing(found.region, found.length_ns, lanes, *legend_parts(found, WIDTH))
 
 
 def _safe(value: object) -> object:

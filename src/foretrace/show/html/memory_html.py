@@ -161,14 +161,8 @@ class Drawing:
         return DeviceDrawing(
             f"device {device.device}",
             safe(memory_page.page(self.document, top=0)[0]),
-            len(view.history),
-            len(view.lives),
-            view.peak,
-            device.peak_ns,
-            view.peak_bytes,
-            starts if few else [],
-            device.steps,
-            0 if few else len(starts),
+            *(len(view.history), len(view.lives), view.peak, device.peak_ns, view.peak_bytes),
+            *(starts if few else [], device.steps, 0 if few else len(starts)),
             [each for each, _ in self.groups],
             self.part(0, len(view.history)),
             _flame(view),
@@ -190,15 +184,9 @@ class Drawing:
         columns |= {"row": shown, "named": named, "owner": owner}
         columns["stack"] = node[view.lives.stack[shown]]
         columns["freed_by"] = node[view.lives.freed_by[shown]]
-        return DrawnPart(
-            moments.packed(),
-            last - first - len(moments.event),
-            [moments.packed_groups(group, len(each.names)) for each, group in self.groups],
-            _packed_boxes(view, shown, columns),
-            lines,
-            modules,
-            stacks,
-        )
+        held = [moments.packed_groups(group, len(each.names)) for each, group in self.groups]
+        boxes, left_out = _packed_boxes(view, shown, columns), last - first - len(moments.event)
+        return DrawnPart(moments.packed(), left_out, held, boxes, lines, modules, stacks)
 
 
 class _Moments:
@@ -225,7 +213,7 @@ class _Moments:
         }
         return pack(columns, frozenset(columns))
 
-    def held(self, group: Numbers, count: int, weight: Numbers) -> Numbers:
+    def held(self, group: Numbers, count: int, weight: Numbers | int) -> Numbers:
         """What is live at each point, in each group: one row for each point."""
         change = np.zeros((len(self.event) + 1, count), np.int64)
         np.add.at(change, (self.first, group), weight)
@@ -234,8 +222,8 @@ class _Moments:
 
     def packed_groups(self, group: Numbers, count: int) -> Packed:
         """Bytes and count of each group at each point; `group` is that of every allocation."""
-        own, one = group[self.rows], np.ones(len(self.rows), np.int64)
-        parts = {"bytes": self.held(own, count, self.size), "count": self.held(own, count, one)}
+        own = group[self.rows]
+        parts = {"bytes": self.held(own, count, self.size), "count": self.held(own, count, 1)}
         columns = {f"{k}{at}": part[:, at] for k, part in parts.items() for at in range(count)}
         return pack(columns, frozenset(columns))
 

@@ -2,8 +2,7 @@
 which are pages in a frame.
 
 Importing this module registers how each result is drawn and printed; a notebook then calls
-`_repr_html_`. Every name is escaped; nothing refers to anything outside the cell. The picture of a
-typical step is as high in every pixel as that is busy; a line below it names what is not drawn.
+`_repr_html_`. Every name is escaped; nothing refers to anything outside the cell.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ from foretrace.show.render.terminal import drawn, plain
 from foretrace.show.render.verdicts import verdicts_text
 
 MOST_ROWS = 10
-MOST_EVENTS = (
-    100_000  # of a view: near 1 MB in the notebook's file; the page says what it leaves out
-)
+# of a view: near 1 MB in the notebook's file; the page says what it leaves out
+MOST_EVENTS = 100_000
 HEIGHTS = {"timeline": 760, "roofline": 860, "flame": 640}  # pixels
 _SIGN = {"hit": "✓", "miss": "✗", "unknown": "?"}
 _SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
@@ -188,8 +186,8 @@ class Picture:
         threads = [lane for lane in self.lanes if not lane.gpu]
         idle = sum(not lane.launches for lane in threads)
         deeper = sum(max(lane.rows - MOST_DEEP, 0) for lane in threads if lane.launches)
-        parts = [plural(idle, "thread", "threads") + " without launches"] if idle else []
-        parts += [plural(deeper, "row", "rows") + " of deeper calls"] if deeper else []
+        parts = [plural(idle, "thread") + " without launches"] if idle else []
+        parts += [plural(deeper, "row") + " of deeper calls"] if deeper else []
         return f". Not drawn: {', '.join(parts)}; trace.plot() shows them" if parts else ""
 
     def on_gpu(self, number: int) -> Bools:

@@ -3,12 +3,7 @@
 The script is built from the modules in `web/` (`make bundle`), one file per page in `bundle/`. The
 page's content security policy names the hashes of exactly this script and this style, so that
 nothing a trace contains can run. Data from a trace goes into a JSON block in which `<` cannot
-occur, and from there into the page as text only.
-
-`pack` writes columns of integers as short text: each column as differences (or as it stands),
-zigzag, in groups of seven bits, all columns one after the other, deflated, in base64. The page
-undoes it in `columns.ts` with the browser's own inflate. The 36,751 events of the recorded training
-steps take 236 kB this way.
+occur, and from there into the page as text only. `columns.ts` undoes what `pack` does.
 """
 
 from __future__ import annotations
@@ -46,11 +41,12 @@ _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
     """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
+    style, script = _sources(main)
     parts = {
         "title": escape(title),
         "policy": escape(policy(connect, main), quote=True),
-        "style": style_text(main),
-        "script": script_text(main),
+        "style": style,
+        "script": script,
         "data": json_block(data),
     }
     # one pass: what is filled in is not filled again
@@ -73,9 +69,10 @@ def write_page(path: str | os.PathLike[str], text: str, traces: Iterable[str]) -
 
 def policy(connect: str, main: str = "main") -> str:
     """The content security policy: nothing from anywhere, but this script and this style."""
-    script, style = _hash(script_text(main)), _hash(style_text(main))
+    digests = (hashlib.sha256(text.encode()).digest() for text in _sources(main))
+    style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src '{script}'; style-src '{style}'; "
+        f"default-src 'none'; script-src {script}; style-src {style}; "
         f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
 
@@ -100,26 +97,18 @@ def seen(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
-def script_text(main: str) -> str:
-    """The script of a page."""
-    return "\n" + read(f"bundle/{main}.js")
-
-
-def style_text(main: str) -> str:
-    """The style of every page, and that of the views of this one."""
+def _sources(main: str) -> tuple[str, str]:
+    """The style of every page with that of the views of this one, and its script."""
     own = files(__package__).joinpath(f"bundle/{main}.css")
     views = read(f"bundle/{main}.css") if own.is_file() else ""
-    return "\n" + read("page.css") + views + (read("lesson.css") if main == "lesson" else "")
+    views += read("lesson.css") if main == "lesson" else ""
+    return f"\n{read('page.css')}{views}", "\n" + read(f"bundle/{main}.js")
 
 
 @cache
 def read(name: str) -> str:
     """A file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def safe(value: object) -> object:

@@ -32,7 +32,7 @@ from foretrace.show.html.trace_facts import TraceFacts, code_text, facts
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
 from foretrace.show.overview import why as words
 from foretrace.show.render import try_page, why_page
-from foretrace.show.render.terminal import Section, plain
+from foretrace.show.render.terminal import plain
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.
@@ -295,8 +295,6 @@ def why_html(why: Why) -> str:
 
 
 def _why_kernel(why: Why, row: CompiledKernel) -> WhyKernel:
-    about, *_ = why_page.kernel_page(why, row) or [Section("")]
+    about, title = why_page.kernel_page(why, row)[0], plain(words.kernel_title(row))
     lines = [(plain(line.place), plain(line.code)) for line in row.sources]
-    return WhyKernel(
-        plain(words.kernel_title(row)), safe(about), lines, row.language, code_text(row.code)
-    )
+    return WhyKernel(title, safe(about), lines, row.language, code_text(row.code))

@@ -25,7 +25,7 @@ from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
+from foretrace.schema.compiler import CompiledLaunch, GeneratedKernel
 from foretrace.schema.device import Device
 from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
 from foretrace.schema.tables import KINDS
@@ -97,21 +97,11 @@ def case_rows(trace: Trace) -> list[CaseRow]:
     """One row per case; an event's `case` is a place in this list."""
     number = {name: at for at, name in enumerate(trace.host.names)}
     cases = trace.kernel_cases.iter_rows(named=True)
-    times = _step_times(trace)
+    order, own = trace.order, trace.order.step >= 0
+    times = np.bincount(order.case[own], order.length[own], trace.kernel_cases.height).tolist()
     columns = zip(cases, case_modules(trace), _case_steps(trace), times, strict=True)
     device = device_of(trace.about)
-    return [
-        _case_row(trace, device, case, number, modules, steps, ns)
-        for case, modules, steps, ns in columns
-    ]
-
-
-def _step_times(trace: Trace) -> list[float | None]:
-    """For every case, its time per step; None where there are no steps."""
-    size, steps, order = trace.kernel_cases.height, len(trace.spans.steps), trace.order
-    own = order.step >= 0
-    time = np.bincount(order.case[own], order.length[own], size) / max(steps, 1)
-    return time.tolist() if steps else [None] * size
+    return [_case_row(trace, device, case, number, *more) for case, *more in columns]
 
 
 def _case_row(
@@ -121,7 +111,7 @@ def _case_row(
     number: dict[str, int],
     modules: list[str],
     steps: list[tuple[int, int]],
-    step_ns: float | None,
+    in_steps_ns: float,
 ) -> CaseRow:
     op, kernel = case["op"], families.decode(case["name"])
     count = len(trace.spans.steps)
@@ -140,7 +130,7 @@ def _case_row(
         roofs=roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
         modules=modules,
         steps=steps,
-        step_ns=step_ns if case["timed"] else None,
+        step_ns=in_steps_ns / count if count and case["timed"] else None,
     )
 
 
@@ -198,31 +188,28 @@ def origins(trace: Trace) -> Origins:
 
 
 def _origin(launch: CompiledLaunch) -> KernelOrigin:
-    call = launch.call
-    kernel = generated(launch.compilation, launch)
+    call, moves = launch.call, list[tuple[str, str, str]]()
+    for access in call.accesses:
+        tensor, sizes = access.tensor, ", ".join(map(str, access.tensor.shape))
+        about = "at most " if access.certainty == "at_most" else ""
+        moved = f"{about}{bytes_text(access.bytes)}" if access.bytes is not None else "not known"
+        moves.append((access.mode, plain(f"{tensor.name} {tensor.dtype}[{sizes}]"), moved))
+    kernel = _generated(launch)
     return KernelOrigin(
         [(plain(line.place), plain(line.code)) for line in launch.lines],
         [plain(node) for node in call.nodes],
-        [_move(access) for access in call.accesses],
+        moves,
         LANGUAGES.get(kernel.language, kernel.language) if kernel else "",
         code_text(kernel.code) if kernel else "",
     )
 
 
-def generated(compilation: Compilation, launch: CompiledLaunch) -> GeneratedKernel | None:
+def _generated(launch: CompiledLaunch) -> GeneratedKernel | None:
     """The generated kernel of a call; a library's has none."""
     call = launch.call
-    named = [each for each in compilation.kernels if each.name == call.kernel]
+    named = [each for each in launch.compilation.kernels if each.name == call.kernel]
     same = [each for each in named if each.graph == call.graph]
     return next(iter(same or named), None) if not call.extern else None
-
-
-def _move(access: Access) -> tuple[str, str, str]:
-    tensor = access.tensor
-    sizes = ", ".join(map(str, tensor.shape))
-    about = "at most " if access.certainty == "at_most" else ""
-    moved = f"{about}{bytes_text(access.bytes)}" if access.bytes is not None else "not known"
-    return access.mode, plain(f"{tensor.name} {tensor.dtype}[{sizes}]"), moved
 
 
 def code_text(text: str) -> str:
@@ -269,9 +256,7 @@ def _place(trace: Trace, key: str, finding: FindingEntry, outline: Outline) -> P
     rows = rows[host.lasting[rows]]
     columns = rows, host.start[rows] - origin, host.end[rows] - origin, host.name[rows]
     events = list(zip(*(column.tolist() for column in columns), strict=True))
-    shown = [(start, end) for start, end, _ in shades] or [
-        (start, end) for _, start, end, _ in events
-    ]
+    shown = [each[:2] for each in shades] or [each[1:3] for each in events]
     return Place(key, _frame(shown, outline) if shown else None, shades, events)
 
 
@@ -384,7 +369,9 @@ def facts(
     # a report is sent to others: it does not name the folder that it was made in
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
-    names = trace.host.names
+    names, host = trace.host.names, trace.host
+    frames = distinct(host.name[host.is_kind("python_function")]).tolist()
+    lines = ((number, line_of(names[number])) for number in frames)
     found = []
     for number in distinct(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
@@ -399,7 +386,7 @@ def facts(
         flame=flame(trace),
         idle=idle_time(trace, timeline.origin_ns),
         launch_names=[at for at, name in enumerate(names) if LAUNCHES.fullmatch(name)],
-        code_lines=_code_lines(trace),
+        code_lines={number: plain(line) for number, line in lines if line},
         memory=memory(trace, timeline.origin_ns),
         places=places(trace, document.findings, timeline),
         worth_ns=overview.worth_ns,
@@ -427,13 +414,6 @@ def _fix_places(
         place = FindingEntry(card.key, "found", "", "", None, {}, events, ranges=gaps)
         found.append(_place(trace, card.key, place, outline))
     return found
-
-
-def _code_lines(trace: Trace) -> dict[int, str]:
-    host = trace.host
-    frames = distinct(host.name[host.is_kind("python_function")]).tolist()
-    lines = ((number, line_of(host.names[number])) for number in frames)
-    return {number: plain(line) for number, line in lines if line}
 
 
 def _shapes(trace: Trace) -> list[OperandRow]:

@@ -25,7 +25,7 @@ from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
-from foretrace.model.traced_memory import DeviceMemory, Holder, over_time
+from foretrace.model.traced_memory import Holder, over_time
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import plane
 from foretrace.names.gemms.distance import Nearest
@@ -163,29 +163,22 @@ class MemoryPage(Struct, frozen=True):
 
 def memory(trace: Trace, origin_ns: int) -> list[MemoryPage]:
     """The memory of every device of a trace."""
-    return [_memory_page(each, origin_ns) for each in over_time(trace)]
-
-
-def _memory_page(found: DeviceMemory, origin_ns: int) -> MemoryPage:
-    kept = thinned(found.allocated, MOST_POINTS, found.reserved)
-    columns = {"time": found.time[kept] - origin_ns, "allocated": found.allocated[kept]}
-    if found.reserved is not None:
-        columns["reserved"] = found.reserved[kept]
-    holders = [
-        replace(each, ops=tuple(map(plain, each.ops)), modules=tuple(map(plain, each.modules)))
-        for each in found.holders[:MOST_HOLDERS]
-    ]
-    return MemoryPage(
-        found.name,
-        pack(columns, frozenset(columns)),
-        len(found.time) - len(kept),
-        found.relative,
-        int(found.allocated[found.peak]),
-        int(found.time[found.peak]) - origin_ns,
-        holders,
-        len(found.holders) - len(holders),
-        found.before,
-    )
+    pages = []
+    for found in over_time(trace):
+        kept = thinned(found.allocated, MOST_POINTS, found.reserved)
+        columns = {"time": found.time[kept] - origin_ns, "allocated": found.allocated[kept]}
+        if found.reserved is not None:
+            columns["reserved"] = found.reserved[kept]
+        holders = [
+            replace(each, ops=tuple(map(plain, each.ops)), modules=tuple(map(plain, each.modules)))
+            for each in found.holders[:MOST_HOLDERS]
+        ]
+        points, left_out = pack(columns, frozenset(columns)), len(found.time) - len(kept)
+        peak = int(found.allocated[found.peak]), int(found.time[found.peak]) - origin_ns
+        more = len(found.holders) - len(holders)
+        drawn = found.name, points, left_out, found.relative, *peak
+        pages.append(MemoryPage(*drawn, holders, more, found.before))
+    return pages
 
 
 def thinned(values: Ints, most: int, more: Ints | None = None) -> Ints:
@@ -228,14 +221,8 @@ def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
 
 
 MOST_MATMULS = 40  # matmuls of a table
-MATMUL_HEAD = (
-    "matmul",
-    "launches",
-    "kernel here",
-    "time here",
-    "kernel of the map",
-    "time of the map",
-)
+MATMUL_HEAD = ("matmul", "launches", "kernel here", "time here")
+MATMUL_HEAD += ("kernel of the map", "time of the map")
 
 
 class MatmulMark(Struct, frozen=True):
@@ -391,9 +378,8 @@ def _cards(look: Look) -> Iterator[FixCard]:
         row = next((row for row in look.findings if row.fix and text.startswith(row.fix)), None)
         bound = None if row is None or look.cpu else row.at_most_ns
         events = () if row is None else tuple(row.events)
-        named = ("DO FIRST", "THEN")[at]
-        key = f"{FIX}{at}"
-        yield FixCard(key, order, why, code_in(order), named, at_most_ns=bound, events=events)
+        said = f"{FIX}{at}", order, why, code_in(order), ("DO FIRST", "THEN")[at]
+        yield FixCard(*said, at_most_ns=bound, events=events)
 
 
 def _card(fix: FixEntry, label: str, first: FixEntry) -> FixCard:
@@ -410,11 +396,11 @@ def _bases(trace: Trace, look: Look) -> Iterator[Basis | None]:
     if made is None:
         return
     if look.cpu:
-        yield Basis(
-            made.per,
-            made,
-            [_where(row, _cpu_filter(look, row)) for row in six(cpu_groups(look.cpu))],
-        )
+        # ops that compute are on the timeline by name
+        computes = {op.name for op in look.cpu if op.does == COMPUTES}
+        rows = six(cpu_groups(look.cpu))
+        shown = [_where(row, row.name if row.name in computes else "") for row in rows]
+        yield Basis(made.per, made, shown)
         return
     yield _basis(trace, made, look.groups)
     if made.per != RECORDING:
@@ -435,11 +421,6 @@ def _basis(trace: Trace, made: Composition, groups: Sequence[GroupRow]) -> Basis
 def six(groups: Sequence[GroupRow]) -> list[GroupRow]:
     """Six rows at most, the rest as one."""
     return list(groups) if len(groups) <= ROWS else folded(groups, ROWS - 1)
-
-
-def _cpu_filter(look: Look, row: GroupRow) -> str:
-    """Ops that compute are on the timeline by name."""
-    return row.name if any(op.name == row.name and op.does == COMPUTES for op in look.cpu) else ""
 
 
 def _where(row: GroupRow, filters: str) -> WhereRow:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
@@ -100,11 +101,12 @@ def module_sections(look: Look) -> list[Section]:
     ]
 
 
-_Cells = Callable[[int, Callable[[str], int]], list[str]]  # times of a total, and by pass
-
-
 def _module_rows(
-    node: ModuleNode, cells: _Cells, on_cpu: bool, has_memory: bool, indent: str = ""
+    node: ModuleNode,
+    cells: Callable[[int, Callable[[str], int]], list[str]],  # times of a total, and by pass
+    on_cpu: bool,
+    has_memory: bool,
+    indent: str = "",
 ) -> Iterator[list[str]]:
     equal, row, kept = len(node.rows), node.row, node.sum("memory_bytes")
     shown = f"{row.kind} x{equal}" if equal > 1 else row.name
@@ -155,10 +157,19 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
         one = "CPU, whole recording" if look.cpu[0].name == WHOLE else one
         titles, groups = [one, "time", "share", "n", ""], cpu_groups(look.cpu)
 
+    options = (
+        " --kernels" if look.kernels else "",
+        " --ops",
+        " --modules" if look.modules else "",
+        " --steps" if look.steps or look.regions else "",
+        " --findings",
+        " --region NAME" if look.regions else "",
+    )
+
     def page(most: int) -> list[Section]:
         rows = [_group_cells(row) for row in folded(groups, most)]
         table = replace(head, head=titles, rows=rows, left=(0, 4), after=overview.notes)
-        return [table, Section("", [_options(look)])]
+        return [table, Section("", [f"more:{''.join(options)} --all"])]
 
     return fitted(page, MOST, width)
 
@@ -206,14 +217,6 @@ def _group_cells(row: GroupRow) -> list[str]:
     share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
     count = count_text(row.count) if row.count else ""
     return [row.name, time_text(row.time_ns), share, count, row.limited_by]
-
-
-def _options(look: Look) -> str:
-    region = " --region NAME" if look.regions else ""
-    steps = " --steps" if look.steps or look.regions else ""
-    kernels = " --kernels" if look.kernels else ""
-    modules = " --modules" if look.modules else ""
-    return f"more:{kernels} --ops{modules}{steps} --findings{region} --all"
 
 
 def banner(notes: Sequence[NoteEntry]) -> Section:
@@ -302,13 +305,13 @@ def _regions(look: Look) -> Section:
         "gpu/call": lambda row: time_text(row.gpu_ns_per_call),
         "bound": "bound",
     }
-    title = "Regions (per call: GPU time is the median, the rest are means)"
+    title, left = "Regions (per call: GPU time is the median, the rest are means)", (0, 4)
     if look.cpu:
         title, whole = "Regions (per call: means)", sum(row.cpu_ns for row in look.steps)
-        shares: dict[str, Column] = {"of the steps": lambda row: percent_text(row.cpu_ns / whole)}
-        shown = {name: columns[name] for name in ("region", "calls", "host/call")}
-        return listing(title, look.regions, shown | (shares if whole else {}), top=ROWS, how=ALL)
-    return listing(title, look.regions, columns, top=ROWS, how=ALL, left=(0, 4))
+        columns, left = {name: columns[name] for name in ("region", "calls", "host/call")}, (0,)
+        if whole:
+            columns["of the steps"] = lambda row: percent_text(row.cpu_ns / whole)
+    return listing(title, look.regions, columns, top=ROWS, how=ALL, left=left)
 
 
 def _kernels(look: Look, top: int) -> Section:
@@ -378,44 +381,39 @@ def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
 
 def _findings(overview: Overview) -> list[Section]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
-    look = overview.look
-    found = [row for row in look.findings if row.state == "found"]
-    worth = overview.worth_ns
-    small = [row for row in found if row.at_most_ns is not None and row.at_most_ns < worth]
-    per = "per step" if look.steps else "in the whole recording"
-    bullets = []
-    for row in found:
+    look, worth, bullets = overview.look, overview.worth_ns, list[tuple[str, str]]()
+    rows = defaultdict[str, list[FindingEntry]](list)
+    for row in look.findings:
+        rows[row.state].append(row)
+    small = [row for row in rows["found"] if row.at_most_ns is not None and row.at_most_ns < worth]
+    for row in rows["found"]:
         saving = f"{text}: " if (text := saving_text(row)) else ""
         if row not in small:
             bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
     if small:
         words = [f"{row.rule} ({saving_text(row)})" for row in small]
         bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
+    clear = ", ".join(row.rule for row in rows["clear"])
+    crashed = ", ".join(f"{row.rule} ({row.detail})" for row in rows["crashed"])
     rest = [
-        _named(look, "clear", "Checked and not found", lambda row: row.rule),
-        _skipped(look),
-        _named(look, "crashed", "Failed", lambda row: f"{row.rule} ({row.detail})"),
+        f"Checked and not found: {clear}." if clear else "",
+        _skipped(rows["skipped"], on_cpu=bool(look.cpu)),
+        f"Failed: {crashed}." if crashed else "",
     ]
+    per = "per step" if look.steps else "in the whole recording"
     return [
         Section(f"Findings, by largest possible saving {per}", bullets=bullets),
         Section("", [text for text in rest if text]),
     ]
 
 
-def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:
-    rows = [row for row in look.findings if row.state == state]
-    return f"{title}: {', '.join(words(row) for row in rows)}." if rows else ""
-
-
-def _skipped(look: Look) -> str:
+def _skipped(rows: Sequence[FindingEntry], *, on_cpu: bool) -> str:
     """Rules that lack the same data are named together."""
-    lacks: dict[str, list[str]] = {}
-    if look.cpu:
-        count = sum(row.state == "skipped" for row in look.findings)
-        return f"{plural(count, 'rule')} about GPU work had nothing to check." if count else ""
-    for row in look.findings:
-        if row.state == "skipped":
-            lacks.setdefault(row.detail, []).append(row.rule)
+    if on_cpu and rows:
+        return f"{plural(len(rows), 'rule')} about GPU work had nothing to check."
+    lacks = defaultdict[str, list[str]](list)
+    for row in rows:
+        lacks[row.detail].append(row.rule)
     return " ".join(f"Skipped: {', '.join(names)} ({detail})." for detail, names in lacks.items())
 
 
@@ -431,15 +429,12 @@ def _ledger(look: Look) -> Section:
 
 def _trust(look: Look) -> Section:
     """What is lost or distorted, with what it does to the figures and who met it before."""
-    rows = [
-        (each, (each.effect, each.do, each.reference and f"see {each.reference}"))
-        for each in look.trust
-    ]
-    return Section("Trust", bullets=[(note_text(each), _joined(parts)) for each, parts in rows])
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts if part)
+    bullets = []
+    for each in look.trust:
+        parts = (each.effect, each.do, each.reference and f"see {each.reference}")
+        said = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts if part)
+        bullets.append((note_text(each), said))
+    return Section("Trust", bullets=bullets)
 
 
 def _rate(row: KernelRow) -> str:
@@ -465,7 +460,6 @@ def _tbps(gbps: float | None) -> str:
 
 
 LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
-_HEAD = ["place", "", "kernel", "op", "launch", "time"]
 
 
 def beside_page(
@@ -481,16 +475,11 @@ def beside_page(
     matmuls = [place for place, row in enumerate(rows) if row.role == "gemm"]
     names = dict(zip(matmuls, layers, strict=True)) if len(matmuls) == len(layers) else {}
     labels = [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
-    table = Section(
-        f"{region}: what a call launches, in launch order, medians",
-        head=_HEAD,
-        rows=[
-            row
-            for label, place in zip(labels, _places(sequences), strict=True)
-            for row in _cells(label, place)
-        ],
-        left=(0, 1, 2, 3, 4),
-    )
+    places = zip(labels, _places(sequences), strict=True)
+    cells = [row for label, place in places for row in _cells(label, place)]
+    title = f"{region}: what a call launches, in launch order, medians"
+    head = ["place", "", "kernel", "op", "launch", "time"]
+    table = Section(title, head=head, rows=cells, left=(0, 1, 2, 3, 4))
     return [Section("", labelled=named), table]
 
 

@@ -179,7 +179,12 @@ def _largest(look: Look) -> tuple[str, str]:
 
 
 def _ranks(found: LookSet) -> Section:
-    spread = spreads(found)
+    spread, rows = spreads(found), list[list[str]]()
+    for each in spread:
+        same = each.least == each.most
+        least, most = (DASH if same else str(rank) for rank in (each.least_rank, each.most_rank))
+        values = (each.text(each.least), least, each.text(each.most), most)
+        rows.append([each.what, *values, ratio_text(each.ratio)])
     waits = (
         "Time in a collective includes waiting for its last rank: a rank with far less of it "
         "keeps the others waiting."
@@ -187,22 +192,15 @@ def _ranks(found: LookSet) -> Section:
     return Section(
         "Ranks, by largest difference (medians over the steps)",
         head=["", "least", "rank", "most", "rank", "most/least"],
-        rows=[
-            [each.what, each.text(each.least), each.ranks[0],
-             each.text(each.most), each.ranks[1], ratio_text(each.ratio)]
-            for each in spread
-        ],
+        rows=rows,
         after=waits if any("collectives" in each.what for each in spread) else "",
-    )  # fmt: skip
+    )
 
 
 def _example(found: LookSet) -> str:
     """The trace to look at by itself: the first with data loss, else the first."""
     first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
     return first.trace.path
-
-
-_UNCUT = 200  # a name is there to be typed
 
 
 def recordings_text(overviews: Mapping[str, Overview]) -> str:
@@ -222,7 +220,8 @@ def recordings_text(overviews: Mapping[str, Overview]) -> str:
     found = listing("", [*overviews.items()], columns)
     devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
     title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
-    return f"{title}\n{table(found.head, found.rows, left=(0, len(columns) - 1), width=_UNCUT)}"
+    # wide, so that no name is cut: a name is there to be typed
+    return f"{title}\n{table(found.head, found.rows, left=(0, len(columns) - 1), width=200)}"
 
 
 def _median(name: str, text: Callable[[float | None], str]) -> Column:
@@ -236,10 +235,10 @@ def more_text(counts: Mapping[str, int]) -> str:
 
 
 class Spread(Struct, frozen=True):
-    """The least and the largest value over the ranks; `unit` is `ns`, or empty for a count."""
+    """The least and the largest value over the ranks, and how to write one."""
 
     what: str
-    unit: str
+    text: Callable[[float | None], str]
     least: float
     least_rank: int
     most: float
@@ -249,16 +248,6 @@ class Spread(Struct, frozen=True):
     def ratio(self) -> float | None:
         """Largest to least value."""
         return self.most / self.least if self.least else None
-
-    def text(self, value: float) -> str:
-        """A value with its unit."""
-        return time_text(value) if self.unit == "ns" else count_text(value)
-
-    @property
-    def ranks(self) -> tuple[str, str]:
-        """Who has the least and the most; nobody where all have the same."""
-        same = self.least == self.most
-        return (DASH, DASH) if same else (str(self.least_rank), str(self.most_rank))
 
 
 def lines(found: LookSet) -> list[Line]:
@@ -288,19 +277,14 @@ def spreads(found: LookSet) -> list[Spread]:
     ]
     if len({rank for rank, _ in ranks}) < len(ranks):
         return []
-    measured = [_spread(what, unit, measure, ranks) for what, unit, measure in MEASURES]
-    return sorted(filter(None, measured), key=lambda spread: -(spread.ratio or 0))
-
-
-def _spread(
-    what: str, unit: str, measure: Callable[[Look], float | None], ranks: list[tuple[int, Look]]
-) -> Spread | None:
-    known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
-    if len(known) < 2:
-        return None
-    # of equals, the first rank
-    least, most = min(known), max(known, key=lambda pair: (pair[0], -pair[1]))
-    return Spread(what, unit, *least, *most) if most[0] else None
+    found = []
+    for what, text, measure in MEASURES:
+        known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
+        # of equals, the first rank
+        most = max(known, key=lambda pair: (pair[0], -pair[1]), default=(0, 0))
+        if len(known) > 1 and most[0]:
+            found.append(Spread(what, text, *min(known), *most))
+    return sorted(found, key=lambda spread: -(spread.ratio or 0))
 
 
 def per_step(look: Look, measure: Callable[[StepRow], float | None]) -> float | None:
@@ -324,10 +308,15 @@ def _collectives(look: Look) -> float | None:
     return sum(times) if times else None
 
 
-MEASURES: tuple[tuple[str, str, Callable[[Look], float | None]], ...] = (
-    ("host time per step", "ns", host_per_step),
-    ("GPU busy per step", "ns", lambda look: per_step(look, lambda step: step.gpu_busy_ns)),
-    ("kernels per step", "", lambda look: per_step(look, lambda step: step.kernels)),
-    ("in collectives per step (mean)", "ns", _collectives),
-    ("GPU busy in total", "ns", lambda look: None if look.steps else look.totals.gpu_busy_ns),
+_Text = Callable[[float | None], str]
+MEASURES: tuple[tuple[str, _Text, Callable[[Look], float | None]], ...] = (
+    ("host time per step", time_text, host_per_step),
+    ("GPU busy per step", time_text, lambda look: per_step(look, lambda step: step.gpu_busy_ns)),
+    ("kernels per step", count_text, lambda look: per_step(look, lambda step: step.kernels)),
+    ("in collectives per step (mean)", time_text, _collectives),
+    (
+        "GPU busy in total",
+        time_text,
+        lambda look: None if look.steps else look.totals.gpu_busy_ns,
+    ),
 )
