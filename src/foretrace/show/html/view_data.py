@@ -221,8 +221,7 @@ def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
 
 
 MOST_MATMULS = 40  # matmuls of a table
-MATMUL_HEAD = ("matmul", "launches", "kernel here", "time here")
-MATMUL_HEAD += ("kernel of the map", "time of the map")
+_MATMUL_HEAD = "matmul, launches, kernel here, time here, kernel of the map, time of the map"
 
 
 class MatmulMark(Struct, frozen=True):
@@ -258,7 +257,8 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
     ]
     nearest = Nearest(found)
     rows = [_matmul_row(nearest, point, case) for point, case in cases[:MOST_MATMULS]]
-    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, MATMUL_HEAD, rows)
+    head = tuple(_MATMUL_HEAD.split(", "))
+    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, rows)
 
 
 def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:

@@ -16,7 +16,6 @@ from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 
 _TABLE = "The article's table"
 _WHERE = regex(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
-_NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
 _PLURAL = {
     "holds": "hold",
     "does not hold": "do not hold",
@@ -24,8 +23,6 @@ _PLURAL = {
     "inconclusive": "inconclusive here",
 }
 _UNDER = " " * 26  # below what follows the longest outcome
-_A100 = "the articles' A100"
-_ELSEWHERE = "decided by generated code, sources or other runs"
 
 
 def climb_summary(document: LadderDocument) -> str:
@@ -39,9 +36,9 @@ def climb_summary(document: LadderDocument) -> str:
     ]
     lines = [_head(document), table(["rung", *document.outcomes], rows)]
     every: list[MarkedClaim | UnmarkedClaim] = [*document.claims, *document.unmarked]
-    listed = [outcome for outcome in document.outcomes if outcome not in _NOT_LISTED]
-    for outcome in listed:
-        lines += _numbers(outcome, _of(every, "articles", outcome))
+    for outcome in document.outcomes:
+        if outcome not in ("holds", "inconclusive"):
+            lines += _numbers(outcome, _of(every, "articles", outcome))
     for outcome in document.outcomes:
         lines += _numbers(f"commentaries, {outcome}", _of(every, "commentaries", outcome))
     lines += _numbers("found here", _of(every, "foretrace"))
@@ -79,7 +76,11 @@ def climb_text(document: LadderDocument) -> str:
     if document.unmarked:
         lines = [line for claim in document.unmarked for line in _unmarked(claim)]
         parts.append("\n".join(["What no trace of one setup decides", *lines]))
-    parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document.skipped else []
+    skipped = [
+        wrapped(f"{why} ({'; '.join(each.setup for each in same)})", "  ", "    ")
+        for why, same in _by(document.skipped, "why").items()
+    ]
+    parts += ["\n".join(["Skipped", *skipped])] if skipped else []
     parts.append(f"{_TABLE}: setup, what changed (+), what stayed the same (=)")
     for row in document.article:
         sentences = [f"+ {text}" for text in row.changed] + [f"= {text}" for text in row.same]
@@ -97,12 +98,11 @@ def claim_text(document: LadderDocument) -> str:
 
 
 def _head(document: LadderDocument) -> str:
-    counts = [wrapped(line, "", "  ") for line in (score(document), *elsewhere(document))]
-    return "\n".join([heading(document), *counts])
+    counts = [wrapped(line, "", "  ") for line in (score(document), *_elsewhere(document))]
+    return "\n".join([_heading(document), *counts])
 
 
-def heading(document: LadderDocument) -> str:
-    """Where the climb ran."""
+def _heading(document: LadderDocument) -> str:
     where = f"{plain(document.device)}, torch {plain(document.torch)}"
     return f"The ladder ({document.source}): {where}"
 
@@ -120,7 +120,7 @@ def _apart(said: Mapping[str, int], others: Mapping[str, Mapping[str, int]]) -> 
     return f"{_outcomes(said)}{''.join(more)}"
 
 
-def elsewhere(document: LadderDocument) -> list[str]:
+def _elsewhere(document: LadderDocument) -> list[str]:
     """How many claims no trace decides, with their outcomes; empty where there is none."""
     rest = [each for each in document.unmarked if not each.see]
     counted = Counter((each.said_by, each.outcome) for each in rest)
@@ -130,7 +130,7 @@ def elsewhere(document: LadderDocument) -> list[str]:
     )
     more = plural(sum(said.values()), "more claim")
     found = _apart(said, {"the commentaries": commented})
-    return [f"{more} {_ELSEWHERE}: {found}"] if rest else []
+    return [f"{more} decided by generated code, sources or other runs: {found}"] if rest else []
 
 
 def _outcomes(counts: Mapping[str, int]) -> str:
@@ -138,13 +138,6 @@ def _outcomes(counts: Mapping[str, int]) -> str:
         word: word if count == 1 else _PLURAL.get(word, word) for word, count in counts.items()
     }
     return ", ".join(f"{count} {named[word]}" for word, count in counts.items() if count)
-
-
-def skipped_lines(document: LadderDocument) -> list[str]:
-    """One line for each reason."""
-    found = _by(document.skipped, "why").items()
-    lines = (f"{why} ({'; '.join(each.setup for each in same)})" for why, same in found)
-    return [wrapped(line, "  ", "    ") for line in lines]
 
 
 def _by(rows: Iterable[Any], field: str) -> dict[str, list[Any]]:
@@ -176,7 +169,7 @@ def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
 def _prediction(claim: MarkedClaim, full: bool) -> list[str]:
     """One line for a prediction that holds; a miss adds what was measured and the correction."""
     lines = [wrapped(f"{claim.outcome:<17} {_predicted(claim)}", " " * 8, _UNDER)]
-    notes = {"measured": claim.measured, _A100: claim.published}
+    notes = {"measured": claim.measured, "the articles' A100": claim.published}
     if claim.verdict != "hit":
         notes["correction"] = claim.correction or claim.why
     elif not full:
@@ -216,8 +209,8 @@ def wrapped(text: str, first: str, rest: str) -> str:
 def climb_markdown(document: LadderDocument) -> str:
     """For a page: the same, with a section for each claim."""
     parts = [
-        f"# {markdown(heading(document))}",
-        *(f"{line}." for line in (score(document), *elsewhere(document))),
+        f"# {markdown(_heading(document))}",
+        *(f"{line}." for line in (score(document), *_elsewhere(document))),
         *claim_pages(document).values(),
     ]
     if document.skipped:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from foretrace.analyze.compare.changes import COPY, WorkChange
 from foretrace.analyze.compare.fusion import KernelPair, total
@@ -28,9 +29,8 @@ from foretrace.base.units import (
 )
 from foretrace.model.modules import PYTHON
 from foretrace.schema.documents.compare import ComparedOp, TimePair
-from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
-from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
-from foretrace.schema.documents.job import JobEntry
+from foretrace.schema.documents.compare_jobs import CompareJobsDocument, NetworkChange
+from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedSide
 from foretrace.show.overview.job_lines import read_text
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import (
@@ -183,7 +183,6 @@ PARTS = ("times", "kernels", "ops")  # shown on demand
 OPS = 12  # rows of ops on the first screen of a CPU
 GROUP = 34  # columns of a change's name
 NAME = 48  # of a file's name
-MORE = "more: --times --kernels --ops --region NAME --all"
 
 
 def comparison_text(
@@ -198,8 +197,9 @@ def comparison_text(
     rest, rows = _rest(found, top, shown), len(found.work) or OPS
     if rest:
         return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
-    more = MORE.replace(" --kernels", "") if on_cpu(found) else MORE
-    page = fitted(lambda most: [*_screen(found, most, width), Section("", [more])], rows, width)
+    kernels = "" if on_cpu(found) else " --kernels"
+    more = Section("", [f"more: --times{kernels} --ops --region NAME --all"])
+    page = fitted(lambda most: [*_screen(found, most, width), more], rows, width)
     return drawn(page, width=width, bold=bold)
 
 
@@ -387,7 +387,6 @@ def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:
 
 
 SAID = ("lost", "gained")  # those that have a line of their own
-WORDS = {"same": "within the noise"}
 
 
 def try_comparison(found: CompareTriesDocument) -> list[Section]:
@@ -396,10 +395,17 @@ def try_comparison(found: CompareTriesDocument) -> list[Section]:
     sides = [("A", _tried_side(found.a)), ("B", _tried_side(found.b))]
     verdict = (found.verdict.answer.upper(), found.verdict.text)
     changed = [(row.answer.upper(), row.text) for row in found.fixes if row.answer in SAID]
-    head = Section("", labelled=[*sides, verdict, ("BEST", _best(found)), *changed])
-    table = Section(
-        "", head=["fix", "A", "B", "change"], rows=list(map(_tried_cells, rows)), left=(0, 3)
-    )
+    times = f"{change_text(found.best_ns.a, found.best_ns.b)} ({ratio_text(found.best_ns.ratio)})"
+    a, b = (", then ".join(side.best) or "the script as it is" for side in (found.a, found.b))
+    best = f"{times}: {a}" if a == b else f"{times}: {a} in A; {b} in B"
+    head = Section("", labelled=[*sides, verdict, ("BEST", best), *changed])
+    columns: dict[str, Column] = {
+        "fix": lambda row: f"+ {row.title}" if row.base else row.title,
+        "A": lambda row: ratio_text(row.a),
+        "B": lambda row: ratio_text(row.b),
+        "change": lambda row: "within the noise" if row.answer == "same" else row.answer,
+    }
+    table = listing("", rows, columns, left=(0, 3))
     known = (row for row in found.fixes if row.a is not None or row.b is not None)
     rest = [row.text for row in known if row.answer == "not compared"]
     return [head, *([table] if rows else []), *([Section("", rest)] if rest else [])]
@@ -409,52 +415,30 @@ def _tried_side(side: TriedSide) -> str:
     return f"{os.path.basename(side.script)} · {side.device} · torch {side.torch}"
 
 
-def _best(found: CompareTriesDocument) -> str:
-    times = f"{change_text(found.best_ns.a, found.best_ns.b)} ({ratio_text(found.best_ns.ratio)})"
-    a, b = (", then ".join(side.best) or "the script as it is" for side in (found.a, found.b))
-    return f"{times}: {a}" if a == b else f"{times}: {a} in A; {b} in B"
-
-
-def _tried_cells(row: TriedChange) -> list[str]:
-    title = f"+ {row.title}" if row.base else row.title
-    return [title, ratio_text(row.a), ratio_text(row.b), WORDS.get(row.answer, row.answer)]
-
-
-JOB_NAME = 48  # columns of a job's name
 LARGEST = 1_000  # a ratio above is to next to nothing
 
 
 def job_comparison(found: CompareJobsDocument, width: int = WIDTH) -> list[Section]:
     """The page: as many collectives as fit 25 lines."""
-    return fitted(
-        lambda rows: [_job_head(found), *_bandwidths(found.network, rows)],
-        len(found.network),
-        width,
-    )
-
-
-def _job_head(found: CompareJobsDocument) -> Section:
-    sides = [("A", found.a, found.steps_a), ("B", found.b, found.steps_b)]
-    named = [(letter, _job_side(job, steps)) for letter, job, steps in sides]
+    named = []
+    for letter, job, steps in (("A", found.a, found.steps_a), ("B", found.b, found.steps_b)):
+        name = shorten(os.path.basename(job.path.rstrip("/")) or job.path, NAME)
+        named.append((letter, f"{name} · {read_text(job)} · {plural(steps, 'whole step')}"))
     verdict = (found.verdict.answer.upper(), found.verdict.text)
-    return Section(
-        "",
-        labelled=[*named, verdict, ("LAST", found.last)],
-        head=["per step", "A", "B", "B / A", "noise"],
-        rows=[_job_cells(row) for row in found.times],
-        after="step: the longest rank; the rest: means over the ranks",
-    )
-
-
-def _job_side(job: JobEntry, steps: int) -> str:
-    name = shorten(os.path.basename(job.path.rstrip("/")) or job.path, JOB_NAME)
-    return f"{name} · {read_text(job)} · {plural(steps, 'whole step')}"
-
-
-def _job_cells(row: JobChange) -> list[str]:
-    noise = percent_text(row.noise) + (", within it" if row.beyond is False else "")
-    ratio = ratio_text(row.ratio if (row.ratio or 0) < LARGEST else None)
-    return [row.what, time_text(row.a), time_text(row.b), ratio, noise]
+    columns: dict[str, Column] = {
+        "per step": "what",
+        "A": lambda row: time_text(row.a),
+        "B": lambda row: time_text(row.b),
+        "B / A": lambda row: ratio_text(row.ratio if (row.ratio or 0) < LARGEST else None),
+        "noise": lambda row: (
+            percent_text(row.noise) + (", within it" if row.beyond is False else "")
+        ),
+    }
+    after = "step: the longest rank; the rest: means over the ranks"
+    times = listing("", found.times, columns, after=after)
+    head = replace(times, labelled=[*named, verdict, ("LAST", found.last)])
+    network = found.network
+    return fitted(lambda rows: [head, *_bandwidths(network, rows)], len(network), width)
 
 
 def _bandwidths(rows: list[NetworkChange], most: int) -> list[Section]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
 from foretrace.show.overview.counter_document import level_text, rate_text, reached_text
-from foretrace.show.render.terminal import WIDTH, Section, filled, fitted
+from foretrace.show.render.terminal import WIDTH, Column, Section, filled, fitted, listing
 
 ROWS = 12
 _BOUND = {"at_least": "≥ ", "at_most": "≤ ", "estimate": "≈ "}  # by certainty
@@ -27,34 +27,35 @@ def _screen(document: CountersDocument, rows: int) -> list[Section]:
     found = [Section(title, document.sentences)]
     if against is not None:
         found.append(Section(f"Against {against.path}", against.sentences))
-    shown = document.kernels[:rows]
-    head = ("kernel", "n", "time", "HBM read", "written", "L2", "must move", "nearest roof")
     rest = max(len(document.kernels) - rows, 0)
     after = f"… and {count_text(rest)} more kernels (--all)" if rest else ""
-    cells = [_row(one) for one in shown]
-    table = Section("Per launch", head=head, rows=cells, left=(0, 7), after=after)
-    return [*found, *([table] if shown else [])]
+    table = listing("Per launch", document.kernels[:rows], _COLUMNS, left=(0, 7), after=after)
+    return [*found, *([table] if table.rows else [])]
 
 
-def _row(one: CountedKernel) -> list[str]:
-    time = time_text(one.time_ns if one.time_ns is not None else one.ncu_ns)
-    levels = (one.bytes.hbm_read, one.bytes.hbm_written, one.bytes.l2)
+def _must_move(one: CountedKernel) -> str:
     bound = "" if one.must_move is None else _BOUND.get(one.certainty or "", "")
+    return bound + bytes_text(one.must_move)
+
+
+def _nearest(one: CountedKernel) -> str:
     near = next((roof for roof in one.roofs if roof.level == one.nearest), None)
-    share = "" if near is None else f"{percent_text(near.share)} {_short(near.level)}"
-    mark = "" if one.joined == one.launches else "*"
-    return [
-        one.kernel + mark,
-        count_text(one.launches),
-        time,
-        *map(bytes_text, levels),
-        bound + bytes_text(one.must_move),
-        share,
-    ]
+    if near is None:
+        return ""
+    tensor = near.level.startswith("tensor")
+    return f"{percent_text(near.share)} {near.level if tensor else level_text(near.level)}"
 
 
-def _short(level: str) -> str:
-    return level if level.startswith("tensor") else level_text(level)
+_COLUMNS: dict[str, Column] = {
+    "kernel": lambda one: one.kernel + ("" if one.joined == one.launches else "*"),
+    "n": "launches",
+    "time": lambda one: time_text(one.time_ns if one.time_ns is not None else one.ncu_ns),
+    "HBM read": lambda one: bytes_text(one.bytes.hbm_read),
+    "written": lambda one: bytes_text(one.bytes.hbm_written),
+    "L2": lambda one: bytes_text(one.bytes.l2),
+    "must move": _must_move,
+    "nearest roof": _nearest,
+}
 
 
 def _everything(document: CountersDocument) -> list[Section]:
@@ -74,36 +75,30 @@ def _everything(document: CountersDocument) -> list[Section]:
         (f"{run.path}: {run.joined:,} of {run.launches:,} joined", run.command or DASH)
         for run in document.runs
     ]
+    told = []
+    for one in document.kernels:
+        by, apart = f", {one.op}" if one.op else "", " (not joined to the trace)"
+        told.append((f"{one.kernel}{by}{'' if one.joined else apart}", one.text))
+    used = {roof.level for one in document.kernels for roof in one.roofs}
+    of_roofs: dict[str, Column] = {
+        "level": lambda roof: level_text(roof.level),
+        "roof": lambda roof: rate_text(roof.per_second, roof.level),
+        "from": lambda roof: roof.source,
+    }
+    roofs = [roof for roof in document.roofs if roof.level in used]
     return filled(
         [
             *_screen(document, len(document.kernels)),
-            Section(
-                "Kernel by kernel", bullets=[(_name(one), one.text) for one in document.kernels]
-            ),
+            Section("Kernel by kernel", bullets=told),
             Section("Traffic by level", head=head, rows=rows, after=after),
             Section("Rates beside the roofs", bullets=bullets),
-            _roofs(document),
+            listing("Roofs", roofs, of_roofs, left=(0, 2)),
             Section("How it was counted", bullets=lines),
             Section("Notes", document.notes),
         ]
     )
 
 
-def _name(one: CountedKernel) -> str:
-    by = f", {one.op}" if one.op else ""
-    return f"{one.kernel}{by}" + ("" if one.joined else " (not joined to the trace)")
-
-
 def _cells(levels: LevelBytes) -> list[str]:
     parts = (levels.l1, levels.l2, levels.l2_lookups, levels.l2_fabric, levels.shared)
     return [bytes_text(part) for part in (*parts, levels.kept_in_l2)]
-
-
-def _roofs(document: CountersDocument) -> Section:
-    used = {roof.level for one in document.kernels for roof in one.roofs}
-    rows = [
-        [level_text(roof.level), rate_text(roof.per_second, roof.level), roof.source]
-        for roof in document.roofs
-        if roof.level in used
-    ]
-    return Section("Roofs", head=("level", "roof", "from"), rows=rows, left=(0, 2))

@@ -17,7 +17,7 @@ from foretrace.base.units import bytes_text, count_text, plural, ratio_text, tim
 from foretrace.schema.documents.bench import BenchDocument, BenchRow
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
-from foretrace.show.render.terminal import Section, bulleted, drawn, listing
+from foretrace.show.render.terminal import Column, Section, bulleted, drawn, listing
 
 EAGERLY = "*"
 
@@ -32,13 +32,23 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
     heading = f"{document.rung}, {plural(len(document.shapes), 'shape')}: {where}"
     found = [
         Section(heading, _shapes_setting(document), labelled=_shapes_verdict(document)),
-        _shapes_summary(document),
+        listing("Summary", document.contenders, _SUMMARY, left=(0, 5), after=_limit(document)),
         _by_shape(document, stall, lambda v: time_text(v.stall_ns) if v.stall_ns else "none"),
         _by_shape(document, "Graphs compiled", lambda v: count_text(v.graphs) if v.graphs else ""),
         _by_shape(
-            document, "A warm call", _warm_text, f"{EAGERLY} runs eagerly: Dynamo gave up" * eager
+            document,
+            "A warm call",
+            lambda v: time_text(v.wall_ns) + (EAGERLY if v.compiled is False else ""),
+            f"{EAGERLY} runs eagerly: Dynamo gave up" * eager,
         ),
-        _by_shape(document, against, _against_text),
+        # a ratio only where it is larger than the noise of the batches
+        _by_shape(
+            document,
+            against,
+            lambda v: (
+                "same" if v.against_first.beyond is False else ratio_text(v.against_first.ratio)
+            ),
+        ),
         _reasons(document),
         bulleted("Left out", [f"{entry.name}: {entry.why}" for entry in document.left_out]),
     ]
@@ -76,6 +86,16 @@ def _mean_ns(entry: ContenderVisits) -> float:
     return fmean(visit.wall_ns or 0 for visit in entry.visits)
 
 
+_SUMMARY: dict[str, Column] = {
+    "contender": "name",
+    "graphs": "graphs",
+    "recompiled": "recompiles",
+    "stalls": "stall_ns",
+    "warm call, mean": lambda entry: time_text(_mean_ns(entry)),
+    "description": lambda entry: entry.what,
+}
+
+
 def _shapes_setting(document: ShapesDocument) -> list[str]:
     sizes = document.fixed.items()
     fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
@@ -87,16 +107,6 @@ def _shapes_setting(document: ShapesDocument) -> list[str]:
         started = time_text(document.compiler_start_ns)
         lines.append(f"No time below includes the start of the compiler ({started}).")
     return lines
-
-
-def _shapes_summary(document: ShapesDocument) -> Section:
-    head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "description")
-    rows = []
-    for entry in document.contenders:
-        counts = map(count_text, (entry.graphs, entry.recompiles))
-        times = [time_text(entry.stall_ns), time_text(_mean_ns(entry))]
-        rows.append([entry.name, *counts, *times, entry.what])
-    return Section("Summary", head=head, rows=rows, left=(0, 5), after=_limit(document))
 
 
 def _limit(document: ShapesDocument) -> str:
@@ -122,16 +132,6 @@ def _by_shape(
     ]
     head = (" x ".join(document.shapes[0]), *(entry.name for entry in columns))
     return Section(title, head=head, rows=rows if columns else [], after=after)
-
-
-def _warm_text(visit: ShapeVisit) -> str:
-    return time_text(visit.wall_ns) + (EAGERLY if visit.compiled is False else "")
-
-
-def _against_text(visit: ShapeVisit) -> str:
-    """A ratio only where it is larger than the noise of the batches."""
-    against = visit.against_first
-    return "same" if against.beyond is False else ratio_text(against.ratio)
 
 
 def _reasons(document: ShapesDocument) -> Section:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import convert
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes, rules
-from foretrace.analyze.fixes import Fix
 from foretrace.analyze.guess.forecast import TEXT, asked
 from foretrace.analyze.steering import FIX, RULE, check_names
 from foretrace.base import plugins
@@ -23,10 +21,9 @@ from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
 from foretrace.schema.documents.explain import Manual, ManualEntry
-from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
+from foretrace.schema.documents.forecast import Forecast
 from foretrace.schema.documents.look import FindingEntry, FixEntry, Look, StepTime
 from foretrace.schema.documents.whatif import WhatIf
-from foretrace.schema.finding import Rule
 from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.predictions import no_fix
 from foretrace.show.overview.sentences import ignored_lines
@@ -52,12 +49,14 @@ def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
     # a cell of a table is cut where space is short: what to do stands below it
     said = [(each.name, f"{each.order}: {_reason(each)}") for each in found.fixes]
     reasons = Section("", labelled=said)
-    manuals = (
-        [Section(name, text.split("\n\n")) for name, text in found.manual.items()]
-        if explain
-        else []
-    )
-    return [head, table, reasons, *_together(found), *ignored, *manuals]
+    told = found.manual.items() if explain else ()
+    manuals = [Section(name, text.split("\n\n")) for name, text in told]
+    together = []
+    if found.together_ns is not None:
+        faster = f"{found.step.ns / found.together_ns:.2f}x"
+        text = f"about {time_text(found.together_ns)} with {', '.join(found.chosen)} ({faster})"
+        together = [Section("", labelled=[("TOGETHER", textwrap.shorten(text, 400))])]
+    return [head, table, reasons, *together, *ignored, *manuals]
 
 
 def fixes_table(step: StepTime, look: Look, per: str) -> Section:
@@ -88,14 +87,6 @@ def _interval(of: StepTime | FixEntry) -> str:
 def _reason(fix: FixEntry) -> str:
     before = f"; first remove {fix.first}" if fix.first else ""
     return fix.why + before + (f"; check: {fix.risk}" if fix.risk else "")
-
-
-def _together(found: WhatIf) -> list[Section]:
-    if found.together_ns is None or found.step is None:
-        return []
-    faster = f"{found.step.ns / found.together_ns:.2f}x"
-    text = f"about {time_text(found.together_ns)} with {', '.join(found.chosen)} ({faster})"
-    return [Section("", labelled=[("TOGETHER", textwrap.shorten(text, 400))])]
 
 
 _NAMES = {
@@ -130,17 +121,21 @@ def before(a: Trace, then: str) -> list[Section]:
 def forecast_page(found: Forecast) -> list[Section]:
     """A row for each quantity, then what the replay took for granted where it missed."""
     heads = [("A", stem(found.a)), ("B", f"{stem(found.b)}: {found.order or found.reason}")]
-    rows = [_row(each) for each in found.entries]
-    columns = ["", "A", "you", "", "replay", "", "B"]
+    rows, columns = list[list[str]](), ["", "A", "you", "", "replay", "", "B"]
+    for each in found.entries:
+        text, cells = TEXT[each.name], list[str]()
+        for said in (each.you, each.replay):
+            cells += [range_text(said.low, said.high, text), said.verdict] if said else [DASH, ""]
+        rows.append([_NAMES[each.name], text(each.a), *cells, text(each.b)])
     beside = f"{_BESIDE}; " if any(each.name == "bytes" for each in found.entries) else ""
     sides = {
         "you": [each.you for each in found.entries if each.you],
         "the replay": [each.replay for each in found.entries if each.replay],
     }
     counts = [
-        f"{who} {sum(each.verdict == 'hit' for each in said)} of {len(said)}"
-        for who, said in sides.items()
-        if said
+        f"{who} {sum(each.verdict == 'hit' for each in told)} of {len(told)}"
+        for who, told in sides.items()
+        if told
     ]
     score = beside + (", ".join(counts) or "nobody said anything")
     table = Section("", head=columns, rows=rows, left=(0, 3, 5), after=score)
@@ -149,18 +144,6 @@ def forecast_page(found: Forecast) -> list[Section]:
     notes = notes if found.fix == "compile" else []
     more = f"more: foretrace compare {typed_as(found.a)} {typed_as(found.b)} --kernels"
     return [Section("", labelled=heads), table, Section("", [*notes, more])]
-
-
-def _row(entry: ForecastEntry) -> list[str]:
-    text = TEXT[entry.name]
-    said = [cell for each in (entry.you, entry.replay) for cell in _said(entry.name, each)]
-    return [_NAMES[entry.name], text(entry.a), *said, text(entry.b)]
-
-
-def _said(name: str, marked: MarkedForecast | None) -> tuple[str, str]:
-    if marked is None:
-        return DASH, ""
-    return range_text(marked.low, marked.high, TEXT[name]), marked.verdict
 
 
 # the head of a paragraph in a rule's or a fix's file, and the word in front of it here
@@ -180,23 +163,18 @@ def manual(names: Sequence[str]) -> Manual:
     for a name that none has.
     """
     check_names(names, "explain")
-    every = [*map(_of_rule, rules.rules()), *map(_of_fix, fixes.fixes())]
+    every, known = list[ManualEntry](), rules.rules()
+    for rule in known:
+        needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
+        said = RULE, rule.name, rule.title, paragraphs(plugins.manual(rule.check)), needs
+        every.append(ManualEntry(*said, fixes=[*rule.fixes], example=rule.example))
+    for fix in fixes.fixes():
+        needs = [rules.NEEDS[need][1] if need in rules.NEEDS else need for need in fix.needs]
+        said = FIX, fix.name, fix.title, paragraphs(plugins.manual(fix.find)), needs
+        leading = [rule.name for rule in known if fix.name in rule.fixes]
+        every.append(ManualEntry(*said, rules=leading))
     chosen = (each for name in names for each in every if each.name == name)
     return Manual([_shown(each) for each in chosen] if names else every)
-
-
-def _of_rule(rule: Rule) -> ManualEntry:
-    needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
-    said = paragraphs(plugins.manual(rule.check))
-    named = RULE, rule.name, rule.title
-    return ManualEntry(*named, said, needs, fixes=[*rule.fixes], example=rule.example)
-
-
-def _of_fix(fix: Fix) -> ManualEntry:
-    needs = [rules.NEEDS[need][1] if need in rules.NEEDS else need for need in fix.needs]
-    leading = [rule.name for rule in rules.rules() if fix.name in rule.fixes]
-    said = paragraphs(plugins.manual(fix.find))
-    return ManualEntry(FIX, fix.name, fix.title, said, needs, rules=leading)
 
 
 def paragraphs(told: Sequence[str]) -> dict[str, str]:
@@ -259,15 +237,13 @@ def explained(look: Look, name: str) -> list[Section]:
 
 def _finding(row: FindingEntry) -> Section:
     saving = [("saves", text)] if (text := saving_text(row)) else []
-    seen = [(key.removesuffix("_ns"), _value(key, value)) for key, value in row.evidence.items()]
+    seen = []
+    for key, value in row.evidence.items():
+        is_time = key.endswith("_ns") and isinstance(value, int | float)
+        seen.append((key.removesuffix("_ns"), time_text(value) if is_time else str(value)))
     fix = [("fix", row.fix)] if row.fix else []
     told = [text for text in (row.title, row.detail) if text]
     return Section(f"{row.rule}: {row.state}", told, [*fix, *saving, *seen])
-
-
-def _value(key: str, value: Any) -> str:
-    is_time = key.endswith("_ns") and isinstance(value, int | float)
-    return time_text(value) if is_time else str(value)
 
 
 def _fix(look: Look, row: FixEntry) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from foretrace.base.units import DASH, count_text, flops_text, percent_text, plural, time_text
 from foretrace.schema.documents import gemms
@@ -87,16 +88,17 @@ def _accuracy(found: gemms.MapAccuracy | None) -> Section:
     if found is None:
         return Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
     kinds = sorted(found.kinds, key=lambda each: -each.time)
-    every: list[gemms.MapAccuracy | gemms.KindAccuracy] = [*kinds, found]
-    rows = [
-        [getattr(each, "kind", "all"), count_text(each.matmuls),
-         *map(percent_text, (each.family, each.tile, each.time, each.interval))]
-        for each in every
-    ]  # fmt: skip
+    columns: dict[str, Column] = {
+        "kind": lambda each: getattr(each, "kind", "all"),
+        "matmuls": "matmuls",
+        "family right": lambda each: percent_text(each.family),
+        "tile right": lambda each: percent_text(each.tile),
+        "within 15%": lambda each: percent_text(each.time),
+        "in interval": lambda each: percent_text(each.interval),
+    }
     median = f"Half of the times are within {percent_text(found.median_error)}."
     title = "Predictions of matmuls that the map does not hold"
-    head = ("kind", "matmuls", "family right", "tile right", "within 15%", "in interval")
-    return Section(title, [median], head=head, rows=rows)
+    return replace(listing(title, [*kinds, found], columns), paragraphs=[median])
 
 
 def _size(matmul: gemms.MatmulSize) -> str:
@@ -111,7 +113,14 @@ def _near(
     title = f"{_size(found.matmul)} on an {document.device}"
     gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
     lead = [] if answer.exact else [f"The map does not hold {_size(answer.wanted)}; {gap}."]
-    yield Section(title, lead, labelled=[("KERNEL", _kernel(found)), ("TIME", _time(found))])
+    cluster = f", cluster {found.cluster}" if found.cluster else ""
+    stages = f", {plural(found.stages, 'stage')}" if found.stages else ""
+    others = f"; also {found.others}" if found.others else ""
+    cold, warm = time_text(found.cold_us * 1e3), time_text(found.warm_us * 1e3)
+    rate = f"{found.tflops:.3g} TFLOP/s, {found.roof_percent:.0f}% of the {found.roof} roof"
+    kernel = ("KERNEL", f"{found.short}{cluster}{stages}{others}")
+    time = ("TIME", f"{cold} with L2 empty, {warm} with it filled; {rate}")
+    yield Section(title, lead, labelled=[kernel, time])
     yield bulleted("Why this kernel", answer.why)
     if answer.tiles and every:
         yield listing("Tiles that similar matmuls get, on this one", answer.tiles, _TILES)
@@ -148,21 +157,6 @@ _SWEPT: dict[str, Column] = {
     "GFLOP/s": lambda each: f"{each.gflops:,.1f}",
     "of the roof": lambda each: DASH if each.roof_percent is None else f"{each.roof_percent:.0f}%",
 }
-
-
-def _kernel(found: gemms.MappedMatmul) -> str:
-    cluster = f", cluster {found.cluster}" if found.cluster else ""
-    stages = f", {plural(found.stages, 'stage')}" if found.stages else ""
-    others = f"; also {found.others}" if found.others else ""
-    return f"{found.short}{cluster}{stages}{others}"
-
-
-def _time(found: gemms.MappedMatmul) -> str:
-    cold, warm = time_text(found.cold_us * 1e3), time_text(found.warm_us * 1e3)
-    return (
-        f"{cold} with L2 empty, {warm} with it filled; {found.tflops:.3g} TFLOP/s, "
-        f"{found.roof_percent:.0f}% of the {found.roof} roof"
-    )
 
 
 def _predict(answer: gemms.PredictAnswer, document: gemms.GemmsDocument) -> Iterator[Section]:

@@ -305,10 +305,10 @@ def _regions(look: Look) -> Section:
         "gpu/call": lambda row: time_text(row.gpu_ns_per_call),
         "bound": "bound",
     }
-    title, left = "Regions (per call: GPU time is the median, the rest are means)", (0, 4)
+    title, left = "Regions (per call: GPU time is the median, the rest are means)", [0, 4]
     if look.cpu:
         title, whole = "Regions (per call: means)", sum(row.cpu_ns for row in look.steps)
-        columns, left = {name: columns[name] for name in ("region", "calls", "host/call")}, (0,)
+        columns, left = {name: columns[name] for name in ("region", "calls", "host/call")}, [0]
         if whole:
             columns["of the steps"] = lambda row: percent_text(row.cpu_ns / whole)
     return listing(title, look.regions, columns, top=ROWS, how=ALL, left=left)

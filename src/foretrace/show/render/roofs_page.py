@@ -1,8 +1,5 @@
 """The document of `foretrace roofs` as text, and the roofs of `look`: in words, as a roofline with
 kernels under the slopes of HBM and L2, and why kernels are faster than HBM.
-
-Both axes are logarithmic: FLOP per byte to the right, TFLOP/s upwards. A kernel between the two
-slopes found part of its bytes in L2.
 """
 
 from __future__ import annotations
@@ -37,8 +34,13 @@ def page(
     document: MeasuredRoofs, place: Path | None = None, *, every: bool, bars: bool = True
 ) -> list[Section]:
     """The roofs and the curve, or `every` figure; without `bars` for a page that draws them."""
+    around = document.environment
+    versions = f"torch {around.get('torch', '?')}"
+    if document.kind == "gpu":
+        versions += f", driver {around.get('driver', '?')}"
+    heading = f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
     found = [
-        Section(_heading(document), labelled=_roofs(document)),
+        Section(heading, labelled=_roofs(document)),
         _curve(document, every=every, bars=bars),
     ]
     if every:
@@ -57,14 +59,6 @@ def page(
     more = [] if every else ["more: --all (every working set and every figure)"]
     said = [Section("", text) for text in (written, more)]
     return filled([*found, _missing(document, every=every), *said])
-
-
-def _heading(document: MeasuredRoofs) -> str:
-    around = document.environment
-    versions = f"torch {around.get('torch', '?')}"
-    if document.kind == "gpu":
-        versions += f", driver {around.get('driver', '?')}"
-    return f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
 
 
 def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
@@ -143,18 +137,17 @@ def _values(title: str, *tables: Mapping[str, float]) -> Section:
 
 def _missing(document: MeasuredRoofs, *, every: bool) -> Section:
     """What could not be measured; on the first screen one line for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for name, why in document.not_measured.items():
+    missing, by_reason = document.not_measured, dict[str, list[str]]()
+    if every:
+        return bulleted("Not measured", [f"{name}: {why}" for name, why in missing.items()])
+    for name, why in missing.items():
         by_reason.setdefault(why, []).append(name)
-    lines = [f"{_listed(names)}: {why}" for why, names in by_reason.items()][:3]
-    whole = [f"{name}: {why}" for name, why in document.not_measured.items()]
-    return bulleted("Not measured", whole if every else lines)
-
-
-def _listed(names: list[str]) -> str:
-    kinds = dict.fromkeys(name.partition(":")[0] for name in names)
-    counted = f" ({plural(len(names), 'figure')})" if len(kinds) < len(names) else ""
-    return ", ".join(map(_named, kinds)) + counted
+    lines = []
+    for why, names in [*by_reason.items()][:3]:
+        kinds = dict.fromkeys(name.partition(":")[0] for name in names)
+        count = f" ({plural(len(names), 'figure')})" if len(kinds) < len(names) else ""
+        lines.append(f"{', '.join(map(_named, kinds))}{count}: {why}")
+    return bulleted("Not measured", lines)
 
 
 KERNELS, ABOVE = 8, 2  # that get a letter: by time, and at least these many from L2
@@ -278,19 +271,17 @@ def unit_of(roofs: RoofsEntry) -> str:
 def cached_lines(look: Look) -> list[tuple[str, str]]:
     """Every kernel that is faster than HBM, and what explains it."""
     roofs = look.roofs
-    rows = [row for row in look.kernels if row.cache_use and row.bytes and row.median_ns]
-    return [(_fact(row, roofs), _why(row.cache_use, roofs)) for row in rows] if roofs else []
+    lines = []
+    for row in look.kernels:
+        if roofs and row.cache_use and row.bytes and row.median_ns:
+            moved = f"{bytes_text(row.bytes)} in {time_text(row.median_ns)}"
+            rate = f"{_rate(row.bytes / row.median_ns)}, above the {_rate(roofs.hbm_gbps)} of HBM"
+            fact = f"{row.short or row.name}: {moved} is {rate}"
+            lines.append((fact, _why(row.cache_use, roofs)))
+    return lines
 
 
-def _fact(row: KernelRow, roofs: RoofsEntry) -> str:
-    rate = (row.bytes or 0) / (row.median_ns or 1)
-    moved = f"{bytes_text(row.bytes)} in {time_text(row.median_ns)}"
-    name = row.short or row.name
-    return f"{name}: {moved} is {_rate(rate)}, above the {_rate(roofs.hbm_gbps)} of HBM"
-
-
-def _why(use: CacheUse | None, roofs: RoofsEntry) -> str:
-    assert use is not None
+def _why(use: CacheUse, roofs: RoofsEntry) -> str:
     size = bytes_text(use.cache_bytes)
     if use.verdict == "doubted":
         large = f"Its {bytes_text(use.too_large)} exceed L2 ({size})"

@@ -277,14 +277,14 @@ def spreads(found: LookSet) -> list[Spread]:
     ]
     if len({rank for rank, _ in ranks}) < len(ranks):
         return []
-    found = []
+    measured = []
     for what, text, measure in MEASURES:
         known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
         # of equals, the first rank
         most = max(known, key=lambda pair: (pair[0], -pair[1]), default=(0, 0))
         if len(known) > 1 and most[0]:
-            found.append(Spread(what, text, *min(known), *most))
-    return sorted(found, key=lambda spread: -(spread.ratio or 0))
+            measured.append(Spread(what, text, *min(known), *most))
+    return sorted(measured, key=lambda spread: -(spread.ratio or 0))
 
 
 def per_step(look: Look, measure: Callable[[StepRow], float | None]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from foretrace.base.units import DASH, bytes_text, count_text, plural, time_text, times_text
@@ -145,9 +146,8 @@ def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
         columns, left = columns | {"certainty": "certainty"}, (*left, 7)
     table = listing("", accesses, columns, top=LISTED, how="--json", left=left)
     title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"
-    page = [Section(words.kernel_title(row), labelled=labelled), table]
-    page += [Section(title, code=_body(row.code))] if row.code else []
-    return [part for part in page if part.labelled or part.rows or part.code]
+    page = [Section(words.kernel_title(row), labelled=labelled), *([table] if table.rows else [])]
+    return [*page, *([Section(title, code=_body(row.code))] if row.code else [])]
 
 
 def _body(code: str) -> str:
@@ -197,16 +197,10 @@ def not_fused(why: Why, top: int) -> list[Section]:
 
 def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
     """Pairs with the same text, as those of equal layers, together; the largest saving first."""
-    groups: dict[tuple[object, ...], list[NotFused]] = {}
+    groups = defaultdict[tuple[object, ...], list[NotFused]](list)
     for row in pairs:
-        parts = (
-            words.stays_apart(row),
-            row.code,
-            row.bytes,
-            words.places(row.sources),
-            row.a_target,
-        )
-        groups.setdefault((*parts, row.inductor, words.other_run(row)), []).append(row)
+        texts = words.stays_apart(row), words.places(row.sources), words.other_run(row)
+        groups[*texts, row.code, row.bytes, row.a_target, row.inductor].append(row)
     return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
 
 
