@@ -209,15 +209,14 @@ class _Routes:
     def file(self, request: Request) -> Response:
         """The trace itself, for Perfetto's page: passed on from window to window."""
         number, entries = request.path_params["number"], self.library.entries
-        if number >= len(entries) or "::" in entries[number].path:
+        path = entries[number].path if number < len(entries) else "::"
+        if "::" in path:
             raise _NotFound("not a plain file")
-        path = entries[number].path
         return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
-        return _page(
-            report([self._opened(request).trace], steering=self.library.steering), policy("'none'")
-        )
+        text = report([self._opened(request).trace], steering=self.library.steering)
+        return _page(text, policy("'none'"))
 
     def compare(self, request: Request) -> Response:
         found = self._together(self._several(request, "traces"))
@@ -254,10 +253,8 @@ class Snapshots:
 
     def part(self, request: Request) -> Response:
         """Some events of a device."""
-        drawn, device = (
-            self.opened(request.path_params.get("number", 0))[0],
-            request.path_params["device"],
-        )
+        drawn = self.opened(request.path_params.get("number", 0))[0]
+        device = request.path_params["device"]
         if device >= len(drawn):
             raise _NotFound(f"there is no device {device}")
         events = len(drawn[device].view.history)

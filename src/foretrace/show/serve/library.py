@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -237,7 +237,7 @@ class Library:
         try:
             with self._readers:
                 found = read(entry, self.limits, self.cache, say, self.steering)
-            opened = OpenTrace(*found, lambda: self._again(entry))
+            opened = OpenTrace(*found, self._again(entry))
         except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
             known = isinstance(problem, ForetraceError)
             words = str(problem) if known else f"{type(problem).__name__}: {problem}"
@@ -253,8 +253,8 @@ class Library:
                 held = self._together.items()
                 self._together = {key: found for key, found in held if closed not in key}
 
-    def _again(self, entry: Entry) -> Trace:
-        return opening.open(entry.path, cache=self.cache, limits=self.limits)
+    def _again(self, entry: Entry) -> Callable[[], Trace]:
+        return partial(opening.open, entry.path, cache=self.cache, limits=self.limits)
 
     def together(self, numbers: tuple[int, ...]) -> Together | None:
         """What changed between these traces; None while one of them is still being opened."""
@@ -361,7 +361,9 @@ class Navigation:
         """The rows of an event, its callers, what it launched, what launched it, its neighbours."""
         if (own := self._row_of(event)) < 0:
             return np.empty(0, np.int64)
-        found = [*self._chain(own), *self._beside(own), *self._first_inside(own)]
+        found = [*self._chain(own), *self._beside(own)]
+        inside = np.flatnonzero(self.columns["parent"] == event)
+        found += [int(inside[np.argmin(self.timeline.start[inside])])] if len(inside) else []
         for row in [own, *self._launched_by(own)]:
             launch = self._row_of(int(self.columns["launch"][row]))
             found += [row, *(self._chain(launch) if launch >= 0 else [])]
@@ -380,10 +382,6 @@ class Navigation:
         lane, own = self.timeline.lane, self.timeline.row
         near = [at for at in (row - 1, row + 1) if 0 <= at < len(self.timeline)]
         return [at for at in near if lane[at] == lane[row] and own[at] == own[row]]
-
-    def _first_inside(self, row: int) -> list[int]:
-        inside = np.flatnonzero(self.columns["parent"] == self.timeline.event[row])
-        return [int(inside[np.argmin(self.timeline.start[inside])])] if len(inside) else []
 
     def _launched_by(self, row: int) -> list[int]:
         """GPU operations launched by a host event or by what it called on its thread."""

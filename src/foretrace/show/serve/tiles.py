@@ -8,7 +8,7 @@ looks at thousands of events however many the trace holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -65,7 +65,11 @@ class Tiles:
         self._bounds = np.append(first, len(timeline))
         stretches = pairwise(self._bounds.tolist())
         self._bands = [timeline.bands(np.arange(low, high)) for low, high in stretches]
-        self._strips = dict(self._of_gpus())
+        work = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
+        numbers = [-1 if lane.gpu_number is None else lane.gpu_number for lane in timeline.lanes]
+        gpu = np.array(numbers, np.int64)[timeline.lane[work]]
+        of_gpus = distinct(gpu[gpu >= 0]).tolist()  # the work of each, whatever the stream
+        self._strips = {number: timeline.bands(work[gpu == number]) for number in of_gpus}
         self._reach = timeline.start + timeline.length  # of a stretch, the last end so far
         for low, high in pairwise(self._bounds.tolist()):
             np.maximum.accumulate(self._reach[low:high], out=self._reach[low:high])
@@ -75,60 +79,44 @@ class Tiles:
             rows = self.levels[-1].rows
             self.levels.append(_Level(pixel, rows[timeline.length[rows] >= pixel]))
 
-    def _of_gpus(self) -> Iterator[tuple[int, Bands]]:
-        """The work of each GPU, whatever the stream."""
-        timeline = self.timeline
-        numbers = [-1 if lane.gpu_number is None else lane.gpu_number for lane in timeline.lanes]
-        work = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
-        gpu = np.array(numbers, np.int64)[timeline.lane[work]]
-        for number in distinct(gpu[gpu >= 0]).tolist():
-            yield number, timeline.bands(work[gpu == number])
-
     def boxes(self, start: int, end: int, width: int, lanes: Collection[int] | None = None) -> Ints:
         """Rows of the timeline that are at least one of `width` pixels wide."""
         pixel = max((end - start) / width, 1)
         level = next(level for level in reversed(self.levels) if level.pixel_ns <= pixel)
-        near = [self._near(at, start, end) for at in self._of(lanes)]
+        near = []
+        for at in self._of(lanes):  # what overlaps [start, end), and perhaps some rows between
+            low, high = int(self._bounds[at]), int(self._bounds[at + 1])
+            first = np.searchsorted(self._reach[low:high], start, side="right")
+            near.append((low + first, low + np.searchsorted(self.timeline.start[low:high], end)))
         bounds = np.searchsorted(level.rows, np.array(near, np.int32).reshape(-1, 2)).tolist()
         rows = np.concatenate([level.rows[low:high] for low, high in bounds] or [level.rows[:0]])
         wide: Ints = rows[self.timeline.length[rows] >= pixel]
         return wide
 
-    def _near(self, at: int, start: int, end: int) -> tuple[int, int]:
-        """The rows of a stretch that overlap [start, end), and perhaps some between them."""
-        low, high = int(self._bounds[at]), int(self._bounds[at + 1])
-        first = low + int(np.searchsorted(self._reach[low:high], start, side="right"))
-        return first, low + int(np.searchsorted(self.timeline.start[low:high], end))
-
     def bands(
         self, start: int, end: int, width: int, lanes: Collection[int] | None = None
     ) -> PackedBands:
         """Every event of these lanes, as busy time of pixels."""
-        at = edges(start, end, width)
-        rows = [
-            ((self.lane[each], self.row[each], group), busy)
-            for each in self._of(lanes)
-            for group, busy in self._bands[each].pixels(at).items()
-        ]
-        return packed_bands(rows, np.diff(at))
+        named = {(self.lane[at], self.row[at]): self._bands[at] for at in self._of(lanes)}
+        return packed_bands(named, edges(start, end, width))
 
     def strips(self, start: int, end: int, width: int) -> PackedBands:
         """How busy each GPU is, whatever the stream."""
-        at = edges(start, end, width)
-        rows = [
-            ((gpu, 0, group), busy)
-            for gpu, bands in self._strips.items()
-            for group, busy in bands.pixels(at).items()
-        ]
-        return packed_bands(rows, np.diff(at))
+        named = {(gpu, 0): bands for gpu, bands in self._strips.items()}
+        return packed_bands(named, edges(start, end, width))
 
     def _of(self, lanes: Collection[int] | None) -> list[int]:
         return [at for at, lane in enumerate(self.lane) if lanes is None or lane in lanes]
 
 
-def packed_bands(rows: list[tuple[tuple[int, int, int], Ints]], full: Ints) -> PackedBands:
-    """Pack (track, row, group) and its pixels; `full` is the length of each pixel."""
-    width = len(full)
+def packed_bands(named: Mapping[tuple[int, int], Bands], at: Ints) -> PackedBands:
+    """The bands of each (track, row), as busy time of the pixels between these moments."""
+    rows = [
+        ((*key, group), busy)
+        for key, bands in named.items()
+        for group, busy in bands.pixels(at).items()
+    ]
+    full, width = np.diff(at), len(at) - 1
     keys = np.array([key for key, _ in rows], np.int64).reshape(-1, 3)
     pixels = np.concatenate([busy for _, busy in rows] or [np.empty(0, np.int64)])
     # 0 for idle pixels, 1 for those in part busy, 2 for full ones

@@ -194,7 +194,7 @@ def _metrics(value: Any, text: CodeText) -> Any:
 
 
 def _line(record: LogRecord, fields: dict[str, Any], payload: str) -> str:
-    found = _ID.fullmatch(record.compile_id)
+    found, below = _ID.fullmatch(record.compile_id), ""
     names = ("compiled_autograd_id", "frame_id", "frame_compile_id")
     numbers = zip(names, found.groups() if found else (), strict=False)
     about: dict[str, Any] = {record.kind: fields}
@@ -202,9 +202,8 @@ def _line(record: LogRecord, fields: dict[str, Any], payload: str) -> str:
     about |= {"attempt": record.attempt}
     about |= {} if record.rank is None else {"rank": record.rank}
     if payload:
-        digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
-        about["has_payload"] = digest
-    below = "".join(f"\n\t{line}" for line in payload.split("\n")) if payload else ""
+        about["has_payload"] = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
+        below = "".join(f"\n\t{line}" for line in payload.split("\n"))
     return f"{_HEAD.format(record.pid, record.line)} {msgspec.json.encode(about).decode()}{below}"
 
 

@@ -1,8 +1,5 @@
 """Traces for Perfetto: a copy with what foretrace found, and chosen ranks of a job side by side.
 
-In a copy, findings are slices over the gaps that they are about, else over the events that prove
-them, one track each. `decoded` repeats
-every stream with readable names. `op` has the op that launched each kernel, memcpy and memset.
 Slices on one track never overlap: Perfetto drops slices that overlap without nesting.
 """
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,7 +35,6 @@ from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.read.folder import searched
 from foretrace.read.snapshot import is_snapshot, read_snapshot
 from foretrace.schema.documents.share import SharedTrace
-from foretrace.schema.snapshot import Snapshot
 from foretrace.show.html import write_report
 from foretrace.show.share import chrome
 from foretrace.show.share.compiler_copy import CodeText, texts_of, write_copy
@@ -156,6 +156,8 @@ def pseudonyms_for(
 
     With the same `salt` the same text has the same pseudonym in every trace.
     """
+    if not keep:
+        return Pseudonyms(salt=salt)
     texts = [*texts_of(logs)] if logs else []
     for each in (trace, *trace.captures):
         texts += [*texts_in(each.tables.header), each.path, *each.host.names]
@@ -163,17 +165,22 @@ def pseudonyms_for(
             for column in each.tables[table].iter_columns():
                 if column.dtype == str:
                     texts += column.drop_nulls().unique().to_list()
-    names = {*owners(texts), *_identities(trace), *_here()} if keep else set[str]()
+    # what the header and the file's name say about who ran it where
+    header, match = trace.tables.header, _HANDLER.match(Path(trace.path).name)
+    named = [texts_in(value) for key, value in header.items() if _IDENTITY.search(key)]
+    hosts = [match["host"]] if match else []
+    return _pseudonyms((*owners(texts), *chain(*named), *hosts), keep, salt)
+
+
+def _pseudonyms(names: Iterable[str], keep: frozenset[str], salt: bytes | None) -> Pseudonyms:
+    """Pseudonyms for these names, this machine and its user: most traces are shared from where they
+    were recorded.
+    """
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
+    every = {*names, platform.node(), user, os.path.basename(os.path.expanduser("~"))}
     # the first word of a full host name is what people call the machine
-    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
-
-
-def pseudonyms_for_snapshot(
-    snapshot: Snapshot, keep: frozenset[str], salt: bytes | None = None
-) -> Pseudonyms:
-    """Pseudonyms for the people that the stacks of a snapshot name, and for who shares it."""
-    names = {*owners(frame.file for frame in snapshot.frames), *_here()} if keep else set[str]()
-    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
+    every |= {name.partition(".")[0] for name in every}
+    return Pseudonyms(every if keep else (), keep, salt)
 
 
 def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
@@ -185,26 +192,6 @@ def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
         return trace.compiler_records.own_run(compiler.read(path, limits))
     except (TraceError, UsageError):
         return None
-
-
-def redact_records(logs: CompilerLogs, copy: Path, private: Pseudonyms) -> list[Path]:
-    """Write the records beside the copy of their trace; returns the files."""
-    folder = copy.with_name(copy.name.removesuffix(".json.gz") + SUFFIX)
-    return write_copy(logs, folder, copy.name, CodeText(private))
-
-
-def _identities(trace: Trace) -> set[str]:
-    """What the header and the file's name say about who ran it where."""
-    header = trace.tables.header
-    named = [texts_in(value) for key, value in header.items() if _IDENTITY.search(key)]
-    match = _HANDLER.match(Path(trace.path).name)
-    return {text for texts in named for text in texts} | ({match["host"]} if match else set())
-
-
-def _here() -> set[str]:
-    """This machine and its user: most traces are shared from where they were recorded."""
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
-    return {platform.node(), user, os.path.basename(os.path.expanduser("~"))}
 
 
 def shared_name(path: str, private: Pseudonyms) -> str:
@@ -293,7 +280,8 @@ class _Sharing(Struct, frozen=True):
     def snapshot(self, path: str, sent: Callable[[str, int, int], None]) -> SharedTrace:
         """A snapshot of the allocator, which has no report."""
         snapshot = read_snapshot(path, self.limits)
-        private = pseudonyms_for_snapshot(snapshot, self.keep, self.salt)
+        people = owners(frame.file for frame in snapshot.frames)  # that the stacks name
+        private = _pseudonyms(people, self.keep, self.salt)
         name = f"{shared_name(path, private)}{self._mark(path, ())}.pickle"
         was_there = name in self.there
         if not was_there:
@@ -315,7 +303,8 @@ class _Sharing(Struct, frozen=True):
             copy = redact(trace, self.folder, self.keep, mark, private)
             report = write_report(self.folder / page, [opening.open(copy, cache=False)])
             # before the trace: where that is, they are
-            records = redact_records(logs, copy, private) if logs else []
+            folder, code = self.folder / f"{stem}{SUFFIX}", CodeText(private)
+            records = write_copy(logs, folder, copy.name, code) if logs else []
             held = {f"{e.parent.name}/{e.name}": e for e in (*records, *copied_captures(copy))}
             for inside, file in (held | {name: copy, page: report}).items():
                 self.store.put(file, inside, partial(sent, inside))

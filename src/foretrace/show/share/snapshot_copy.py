@@ -265,18 +265,11 @@ class SnapshotCopy:
     def _own(self) -> dict[str, Any]:
         """What `record --memory` knows of tensors: names keep known words."""
         found, clean = self.snapshot, self.private.clean
-        owners = [
-            (
-                each.addr,
-                each.bytes,
-                each.kind if each.kind in _KINDS else "",
-                clean(each.name),
-                known(each.dtype) or "",
-            )
-            for each in found.owners
-        ]
-        card = device_name(found.card)
-        lost = sum(found.lost.values())
+        owners = []
+        for each in found.owners:
+            kind = each.kind if each.kind in _KINDS else ""
+            owners.append((each.addr, each.bytes, kind, clean(each.name), known(each.dtype) or ""))
+        card, lost = device_name(found.card), sum(found.lost.values())
         return {"owners": owners, "card": card, "card_bytes": found.card_bytes, "lost": lost}
 
 
