@@ -21,7 +21,7 @@ from foretrace.base.errors import LimitError, UsageError
 from foretrace.read.recordings import traces
 from foretrace.schema.documents.look import Look
 from foretrace.show.overview import look
-from foretrace.show.share import chrome, vocabulary
+from foretrace.show.share import chrome, pseudonyms
 from foretrace.show.share.pseudonyms import Pseudonyms, owners
 from foretrace.show.share.publish import KEEP, parse_keep, redact, share
 from foretrace.show.share.stores import Folder
@@ -200,7 +200,7 @@ def test_names_of_known_kernels_stay() -> None:
     files = [*FAMILIES.glob("examples/*.jsonl"), *FAMILIES.glob("*_names.jsonl")]
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     names = {json.loads(line)["name"] for line in lines if line}
-    changed = [name for name in names if not vocabulary.keeps(name)]
+    changed = [name for name in names if not pseudonyms.keeps(name)]
     assert len(names) > 500
     assert [name for name in changed if not name.endswith("v3Iff")] == []  # cut inside a word
 

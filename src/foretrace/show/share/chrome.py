@@ -25,8 +25,7 @@ from foretrace.base.private.keys import words
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import DAMAGE, UNCOPIED
-from foretrace.show.share import vocabulary
-from foretrace.show.share.pseudonyms import Pseudonyms
+from foretrace.show.share.pseudonyms import Pseudonyms, keeps
 
 Record = dict[str, Any]
 Place = tuple[int | str, int]  # pid and tid
@@ -59,7 +58,7 @@ _SERIES = regex(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3}
 
 def known(text: str) -> str | None:
     """The name of a type, a collective or a backend if each of its words is known, or None."""
-    return text if vocabulary.keeps(text) else None
+    return text if keeps(text) else None
 
 
 def device_name(text: str) -> str:

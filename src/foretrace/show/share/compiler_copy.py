@@ -21,8 +21,7 @@ from foretrace.base.patterns import regex
 from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
-from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.vocabulary import MACHINES, by_word
+from foretrace.show.share.pseudonyms import MACHINES, Pseudonyms, by_word
 
 # Kinds and names of artifacts by what their payload is.
 CODE = words("""

@@ -19,9 +19,8 @@ from foretrace.base.patterns import regex
 from foretrace.base.private.keys import words
 from foretrace.read.snapshot import OWN_KEY
 from foretrace.schema.snapshot import ACTIONS, HeldBlock, History, Mark, Segment, Snapshot
-from foretrace.show.share import vocabulary
 from foretrace.show.share.chrome import device_name, known
-from foretrace.show.share.pseudonyms import Pseudonyms
+from foretrace.show.share.pseudonyms import Pseudonyms, keeps
 
 PROTOCOL = 4  # the memory viewer reads 2 to 4
 _BATCH, _FRAME = 1000, 64 << 10  # as Python's own pickler
@@ -238,7 +237,7 @@ class SnapshotCopy:
         suffix = suffix if suffix in _SOURCES else ""
         package = _FOLDER.match(stem)
         if package is None:
-            same = "/" not in stem and "\\" not in stem and vocabulary.keeps(stem)
+            same = "/" not in stem and "\\" not in stem and keeps(stem)
             return path if same and suffix else f"{self.private.pseudonym('path', path)}{suffix}"
         parts = re.split(r"[\\/]", stem[package.end() :])
         shown = "/".join(self.private.clean(part) for part in parts)
@@ -254,7 +253,7 @@ class SnapshotCopy:
         """Settings whose names are known, and of their texts those that are known."""
         made: dict[str, Any] = {}
         for key, value in self.snapshot.settings.items():
-            if not vocabulary.keeps(key):
+            if not keeps(key):
                 self.private.left_out["header"] += 1
             elif isinstance(value, str):
                 made[key] = self.private.word(value, known) or ""
