@@ -39,8 +39,7 @@ MOST_ROWS = 10
 MOST_EVENTS = 100_000
 HEIGHTS = {"timeline": 760, "roofline": 860, "flame": 640}  # pixels
 _SIGN = {"hit": "✓", "miss": "✗", "unknown": "?"}
-_SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
-_ORDER = ("found", "crashed", "skipped", "clear")
+_SIGN |= {"found": "●", "crashed": "✕", "skipped": "–", "clear": "○"}  # worth reading first
 
 
 def _view(only: str, *traces: Trace) -> View:
@@ -100,7 +99,8 @@ def comparison_html(found: Comparison) -> str:
 @draws(Findings)
 def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     """Findings, those worth reading first."""
-    ordered = sorted(findings, key=lambda each: (_ORDER.index(each.state), -(each.at_most_ns or 0)))
+    order = [*_SIGN]
+    ordered = sorted(findings, key=lambda each: (order.index(each.state), -(each.at_most_ns or 0)))
     rows = [
         [f"{_SIGN[each.state]} {each.state}", each.title, each.detail, saving_text(each)]
         for each in ordered

@@ -250,10 +250,8 @@ class Timeline:
     def _batches(self, trace: Trace) -> list[StepExtent]:
         """Without steps: the batches of a serving engine that the verdict is about."""
         per, spans = measured_spans(trace)
-        if not per.endswith(" batch"):
-            return []
         found = []
-        for span in spans:
+        for span in spans if per.endswith(" batch") else ():
             start, end = (at - self.origin_ns for at in trace.spans.window(span))
             found.append(StepExtent(shortened(plain(span.name)), start, end, end))
         return found

@@ -34,11 +34,8 @@ def rank_text(row: JobRank) -> str:
 def cause_text(cause: str, share: float | None = None) -> str:
     """`its compute takes longer`, `72% because its compute takes longer`."""
     words = CAUSES.get(cause, "the cause is not in the traces")
-    return (
-        words
-        if share is None or share >= ALL or cause not in CAUSES
-        else (f"{share:.0%} because {words}")
-    )
+    is_all = share is None or share >= ALL or cause not in CAUSES
+    return words if is_all else f"{share:.0%} because {words}"
 
 
 def cause_word(cause: str) -> str:

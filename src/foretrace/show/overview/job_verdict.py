@@ -309,9 +309,8 @@ def title(document: JobDocument) -> str:
     parts = [job_lines.read_text(job)]
     parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
     if job.devices:
-        parts.append(
-            job.devices[0] if len(job.devices) == 1 else f"{len(job.devices)} kinds of GPU"
-        )
+        several = f"{len(job.devices)} kinds of GPU"
+        parts.append(several if len(job.devices) > 1 else job.devices[0])
     if job.steps:
         mean, median = job.step_ns or 0, job.median_step_ns or 0
         uneven = median and not 1 / UNEVEN < mean / median < UNEVEN
@@ -372,12 +371,8 @@ def _unmatched(document: JobDocument) -> str:
 
 
 def _slow_host(document: JobDocument, worst: JobHost) -> str:
-    link = slow_network(document, worst)
-    why = (
-        f"its network is slow, {job_lines.rates(link)}"
-        if link
-        else job_lines.cause_text(worst.cause)
-    )
+    link, why = slow_network(document, worst), job_lines.cause_text(worst.cause)
+    why = f"its network is slow, {job_lines.rates(link)}" if link else why
     wait = f"the others wait {_waited(document, worst)}"
     return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
 
@@ -428,11 +423,9 @@ def _within_error(document: JobDocument) -> tuple[str, str]:
     """No straggler if even the error, in every collective of a step, is below 1% of it."""
     error, steps = job_lines.clock_error(document) or 0, max(len(document.job.steps), 1)
     most = error * max(row.collectives for row in document.ranks) / steps
-    text = (
-        f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
-    )
+    every = f"in all {plural(document.matched, 'collective')} the ranks come within"
     bound = "balanced" if most < worth_ns(document) else "inconclusive"
-    return bound, f"{text} ({time_text(error)})"
+    return bound, f"{every} the clocks' error ({time_text(error)})"
 
 
 def _balanced(document: JobDocument) -> tuple[str, str]:

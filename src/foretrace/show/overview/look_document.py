@@ -272,7 +272,11 @@ def _serving_row(
     batches = [batch for _, batch, _ in timed]
     contexts = [batch.context for batch in batches if batch.context is not None]
     whole = median(max(time.wall_ns, time.busy_ns) for _, _, time in timed)
-    unseen = median(_unseen_ns(trace, span, wait) for span in spans)
+    # how long the host waited in a batch for what the trace does not show
+    event, ns = wait or (-1, 0)
+    at = int(trace.host.start[event]) if event >= 0 else None
+    waits = (at is not None and span.start_ns <= at < span.end_ns for span in spans)
+    unseen = median(ns if inside else 0 for inside in waits)
     wall = max(whole - unseen, 1)
     used, least = utilization(trace, spans), floor(trace, spans)
     first = batches[0]
@@ -293,10 +297,3 @@ def _serving_row(
         profiled=used.profiled,
         unrecorded_ns=round(unseen),
     )
-
-
-def _unseen_ns(trace: Trace, span: Span, wait: tuple[int, int] | None) -> int:
-    """How long the host waited in a batch for what the trace does not show."""
-    event, ns = wait or (-1, 0)
-    inside = event >= 0 and span.start_ns <= trace.host.start[event] < span.end_ns
-    return ns if inside else 0

@@ -160,17 +160,11 @@ _WAYS = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
 def _ways(found: Sequence[FixEntry]) -> str:
     """The step in both modes of torch.compile; the one with CUDA graphs fuses kernels as well."""
     named = [each for name in _WAYS for each in found if each.name == name]
-    same = len({each.first for each in named}) == 1
-    told = [
-        f"about {time_text(each.compiled_ns or each.ns)} with {_WAYS[each.name]}"
-        + ("" if same else _without(each))
-        for each in named
-    ]
-    return ", ".join(told) + (_without(named[0], ";") if same else "")
-
-
-def _without(fix: FixEntry, mark: str = "") -> str:
-    return f"{mark} without {fix.first}" if fix.first else ""
+    firsts = [f" without {each.first}" if each.first else "" for each in named]
+    told = [f"about {time_text(e.compiled_ns or e.ns)} with {_WAYS[e.name]}" for e in named]
+    if len(set(firsts)) == 1:
+        return ", ".join(told) + (f";{firsts[0]}" if firsts[0] else "")
+    return ", ".join(map("".join, zip(told, firsts, strict=True)))
 
 
 def notes(look: Look, step: MeasuredStep | None) -> str:

@@ -117,16 +117,14 @@ def _launched(
 
 def backends(rows: Sequence[CompiledKernel]) -> list[str]:
     """Whose kernels ran: `cuBLAS`, or the package that an op of its own belongs to."""
-    found: dict[str, None] = {}
+    found = list[str]()
     for row in rows:
         owner = row.name.removeprefix("torch.ops.").partition(".")[0]
         own_op = row.name.startswith("torch.ops.") and not owner.startswith("_")
-        if own_op and owner not in TORCHS_OWN:
-            found[owner] = None
-            continue
         libraries = (families.decode(name).fields.get("lib") for name in row.gpu_names)
-        found.update({LIBRARIES.get(str(each), str(each)): None for each in libraries if each})
-    return [*found]
+        named = [LIBRARIES.get(str(each), str(each)) for each in libraries if each]
+        found += [owner] if own_op and owner not in TORCHS_OWN else named
+    return [*dict.fromkeys(found)]
 
 
 def _not_fused(why: Why) -> str:
@@ -169,7 +167,7 @@ def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
     found += [Line("CONTAINS", _contains(why, row))] if row.nodes else []
     found.append(Line("MOVES", _moves(row)))
     found += [Line("UNFUSED", text) for text in _unfused(row)]
-    found.append(Line("LAUNCHES", _launches(why, row)))
+    found.append(Line("LAUNCHES", _launches(row)))
     others = [families.decode(name).short for name in row.gpu_names if name != row.name]
     found += [Line("RAN AS", ", ".join(others))] if others else []
     config = ", ".join(f"{name} {value:,}" for name, value in row.config.items())
@@ -232,7 +230,7 @@ def _unfused(row: CompiledKernel) -> Iterator[str]:
             return
 
 
-def _launches(why: Why, row: CompiledKernel) -> str:
+def _launches(row: CompiledKernel) -> str:
     if row.launches is None:
         return f"unknown: {NO_TRACE}"
     if not row.launches:
@@ -247,14 +245,10 @@ def _launches(why: Why, row: CompiledKernel) -> str:
         f"{row.gbps / 1000:.3g} TB/s" if row.gbps and row.gbps >= LEAST_GBPS else "",
     ]
     rate = ", ".join(filter(None, rates))
-    return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + roof(row)
-
-
-def roof(row: CompiledKernel) -> str:
-    """`, 84% of the memory roof`; without one, what limits it."""
+    limit = f"; {row.limited_by}" if row.limited_by else ""
     if row.roof_percent is not None and row.bound in ("compute", "memory"):
-        return f", {row.roof_percent:.0f}% of the {row.bound} roof"
-    return f"; {row.limited_by}" if row.limited_by else ""
+        limit = f", {row.roof_percent:.0f}% of the {row.bound} roof"
+    return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + limit
 
 
 def apart_detail(row: NotFused, device: str | None = None) -> str:
@@ -376,10 +370,8 @@ def _library(name: str, nvidia: bool) -> str:
     """Whose code an extern call runs, as far as its name says; with a space behind."""
     if nvidia and base_op(name) in GEMMS:
         return "cuBLAS "
-    known = (("mkl._mkl", "MKL "), ("mkldnn.", "oneDNN "), ("aten.", "ATen "))
-    if name.startswith("extern_kernels."):
-        return "ATen "
-    return next((library for part, library in known if part in name), "")
+    known = {"extern_kernels.": "ATen ", "mkl._mkl": "MKL ", "mkldnn.": "oneDNN ", "aten.": "ATen "}
+    return next((library for part, library in known.items() if part in name), "")
 
 
 def op_label(op: OpMapping) -> str:

@@ -227,7 +227,11 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
         lines += printed
         return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
     said = (found.verdict.answer.upper(), found.verdict.text)
-    lines += [said, *(("", text) for text in _cost(found))]
+    lines.append(said)
+    calls, cost = found.worth.break_even_calls, found.cost_s
+    if found.verdict.answer == "faster" and calls is not None and cost:
+        after = f"breaks even after {plural(calls, found.unit.word)}"
+        lines.append(("", f"compile time ({time_text(cost * 1e9)}) {after}"))
     lines += [("PREDICTED", mark_text(found.mark))] if found.mark else []
     if found.verdict.answer == "different":
         return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
@@ -238,9 +242,11 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
 
 def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
     """Lost data looks like a difference."""
-    notes = [(letter, note) for letter, side in sides for note in side.trace.ledger.banner]
-    return [(f"! {letter}", f"{note_text(note)}: a difference may come from that")
-            for letter, note in notes]  # fmt: skip
+    return [
+        (f"! {letter}", f"{note_text(note)}: a difference may come from that")
+        for letter, side in sides
+        for note in side.trace.ledger.banner
+    ]
 
 
 def _heading(side: Side) -> str:
@@ -253,14 +259,6 @@ def _heading(side: Side) -> str:
     none = "no GPU named" if side.work or about.device else "CPU"
     device = f"{shorten(about.device or none, 32)}{rank}"
     return f" · {device} · {what}{name}{odd}{idle}"
-
-
-def _cost(found: Comparison) -> list[str]:
-    calls, cost = found.worth.break_even_calls, found.cost_s
-    if found.verdict.answer != "faster" or calls is None or not cost:
-        return []
-    spent = time_text(cost * 1e9)
-    return [f"compile time ({spent}) breaks even after {plural(calls, found.unit.word)}"]
 
 
 def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str, str]]) -> Section:

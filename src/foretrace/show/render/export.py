@@ -130,19 +130,15 @@ def speedscope(stacks: Sequence[Stack], title: str) -> str:
         "samples": samples,
         "weights": weights,
     }
-    return (
-        json.dumps(
-            {
-                "$schema": SCHEMA,
-                "shared": {"frames": [{"name": name} for name in number]},
-                "profiles": [profile],
-                "name": plain(title),
-                "activeProfileIndex": 0,
-                "exporter": "foretrace",
-            }
-        )
-        + "\n"
-    )
+    document = {
+        "$schema": SCHEMA,
+        "shared": {"frames": [{"name": name} for name in number]},
+        "profiles": [profile],
+        "name": plain(title),
+        "activeProfileIndex": 0,
+        "exporter": "foretrace",
+    }
+    return json.dumps(document) + "\n"
 
 
 def kernel_table(trace: Trace) -> pl.DataFrame:

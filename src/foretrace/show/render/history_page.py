@@ -11,7 +11,6 @@ FIRST_CHANGES = 8  # of the first screen, the last ones
 DETAILS = 4  # of a change that are named
 SHORT = 8  # characters that name a commit: rows of 80 have no room for more
 TIME = "step time"
-LABELS = {"basis": "TIMES"}
 
 
 def page(found: HistoryDocument, *, every: bool = False, bars: bool = False) -> list[Section]:
@@ -64,10 +63,8 @@ def _line(change: HistoryChange) -> tuple[str, str]:
         if change.first != change.last:
             at += f", or between {change.first[:SHORT]} and {change.last[:SHORT]}"
         return label, f"{_times(change, sure)} since {at}"
-    label, details = (
-        LABELS.get(change.what, change.what.upper()),
-        "; ".join(change.details[:DETAILS]),
-    )
+    label = "TIMES" if change.what == "basis" else change.what.upper()
+    details = "; ".join(change.details[:DETAILS])
     if more := len(change.details) - len(change.details[:DETAILS]):
         details += f"; and {more:,} more (--json)"
     return label, f"{_sides(change)} at {at}" + (f" ({details})" if details else "")
@@ -99,11 +96,11 @@ def _table(found: HistoryDocument, top: int, bars: bool) -> Section:
     def bar(row: HistoryRow) -> str:
         return "█" * max(round(BAR * row.median_ns / longest), 1)
 
-    several: dict[str, Column] = {"runs": "runs"} if any(row.runs > 1 for row in found.rows) else {}
+    several = any(row.runs > 1 for row in found.rows)
     columns: dict[str, Column] = {
         "commit": lambda row: row.commit[:SHORT],
         "date": lambda row: row.date[:10],
-        **several,
+        **({"runs": "runs"} if several else {}),
         "step": "median_ns",
         **({"": bar} if bars else {}),
         "interval": lambda row: change_text(row.low_ns, row.high_ns),

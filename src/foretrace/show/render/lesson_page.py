@@ -53,9 +53,8 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
     """The code where it is new, the question, and what may be answered."""
     count = f"{asked.number} of {asked.of}"
     if asked.skipped:
-        return drawn(
-            [Section("", (f"{count}  not asked on this machine: {asked.skipped}",))], width=WIDTH
-        )
+        why = f"{count}  not asked on this machine: {asked.skipped}"
+        return drawn([Section("", (why,))], width=WIDTH)
     source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
     question = asked.text if asked.code else f"{count}  {asked.text}"
     choices = [f"{digit}  {text}" for digit, text in enumerate(asked.choices, 1)]
@@ -72,14 +71,10 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     said = [text for text in (wrong, answer_text(marked)) if text]
     labels = (_MARKS[marked.verdict], " " * len(_MARKS[marked.verdict]))
     reason = Section("", labelled=list(zip(labels, said, strict=False)))
-    return "\n".join(
-        [
-            drawn([reason], bold=bold, width=WIDTH),
-            *lanes_lines(marked.lanes, WIDTH),
-            drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH),
-            _row(marked.row, on_gpu=bool(marked.lanes.gpu)),
-        ]
-    )
+    below = drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH)
+    row = _row(marked.row, on_gpu=bool(marked.lanes.gpu))
+    told = drawn([reason], bold=bold, width=WIDTH)
+    return "\n".join([told, *lanes_lines(marked.lanes, WIDTH), below, row])
 
 
 def answer_text(marked: MarkedAnswer) -> str:
@@ -108,9 +103,8 @@ def _row(row: AverageRow, *, on_gpu: bool) -> str:
     times = (row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns)
     cells = [row.name, *map(time_text, times), str(row.calls)]
     shown = range(len(cells)) if on_gpu else (0, 1, 2, 5)
-    return table(
-        [_COLUMNS[at] for at in shown], [[cells[at] for at in shown]], width=WIDTH, indent=""
-    )
+    head, shown_cells = ([every[at] for at in shown] for every in (_COLUMNS, cells))
+    return table(head, [shown_cells], width=WIDTH, indent="")
 
 
 def end_text(document: LessonDocument, left: str = "") -> str:
@@ -148,13 +142,8 @@ def shown_lanes(lanes: Lanes, room: int) -> list[tuple[str, list[LaneSlice]]]:
     Ops that are too many to be named are left out where the ranges of the program name the parts,
     and those inside others also where none decides.
     """
-    host = [
-        [] if known and _is_dense(slices, room) else slices
-        for known, slices in (
-            (lanes.ranges, lanes.ops),
-            (lanes.ranges or not _deciding(lanes.inside), lanes.inside),
-        )
-    ]
+    kept = (lanes.ranges, lanes.ops), (lanes.ranges or not _deciding(lanes.inside), lanes.inside)
+    host = ([] if known and _is_dense(slices, room) else slices for known, slices in kept)
     rows = zip(_NAMES, (lanes.ranges, *host, lanes.calls, lanes.gpu), strict=True)
     return [(name, slices) for name, slices in rows if slices]
 
@@ -207,11 +196,9 @@ def _slice(each: LaneSlice, size: int) -> str:
 
 def legend(lanes: Lanes, width: int) -> str:
     """How long the call took, and what the numbers stand for: what decides first."""
-    length, chosen, others = legend_parts(lanes, width)
-    parts = [f"{length}:"]
-    parts += [f"{_DECIDES} {chosen}"] if chosen else []
-    parts += [f"{_WORK} {others}"] if others else []
-    return " ".join(parts)
+    length, *named = legend_parts(lanes, width)
+    marks = zip((_DECIDES, _WORK), named, strict=True)
+    return " ".join([f"{length}:", *(f"{mark} {names}" for mark, names in marks if names)])
 
 
 def legend_parts(lanes: Lanes, width: int) -> tuple[str, str, str]:

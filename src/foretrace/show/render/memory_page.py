@@ -159,10 +159,8 @@ def oom_page(found: OutOfMemoryDocument) -> list[Section]:
         (text.total_bytes, "on the card"),
     ]
     known = ", ".join(f"{bytes_text(size)} {what}" for size, what in parts if size is not None)
-    lines += [
-        ("MEMORY", known or "the text has no numbers"),
-        ("WHY", f"{found.cause}: {found.why}"),
-    ]
+    lines.append(("MEMORY", known or "the text has no numbers"))
+    lines.append(("WHY", f"{found.cause}: {found.why}"))
     words = ["DO FIRST", "THEN", "THEN"]
     return [Section("", labelled=[*lines, *zip(words, found.next, strict=False)])]
 

@@ -31,7 +31,7 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
         best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
         lines.append(("BEST", best))
         lines += [("WRITE", known[name].write) for name in found.best.fixes]
-    elif measured(found):
+    elif rows:
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
     return [
         Section("", [_where(found)], labelled=[*lines, *_guess(found)]),

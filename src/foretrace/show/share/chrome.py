@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import prod
@@ -256,27 +257,25 @@ def _arrows(trace: Trace, places: list[Place], base: int) -> Iterator[Record]:
 
 
 def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:
-    found: dict[int, Record] = {}
+    found = defaultdict[int, Record](dict)
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:
         for table, column, key in fields:
-            known: dict[Any, Any] = {}
+            known: dict[Any, Any] = {None: None}
             for event, value in trace.tables[table].select("event", column).iter_rows():
-                if value is not None:
-                    if value not in known:
-                        known[value] = shown(value)
-                    if known[value] is not None:
-                        found.setdefault(event, {})[key] = known[value]
+                if value not in known:
+                    known[value] = shown(value)
+                if known[value] is not None:
+                    found[event][key] = known[value]
 
-    # a stream or device with a number that is too long to show stays one of its own
     hidden: dict[int, int] = {}
+
+    def numbered(value: int) -> int:
+        """A stream or device with a number that is too long to show stays one of its own."""
+        return value if abs(value) < _PIDS else hidden.setdefault(value, _PIDS + len(hidden))
+
     named = [field for field in NUMBERS if field[1] in ("device", "stream", "wait_stream")]
-    take(
-        named,
-        lambda value: (
-            value if abs(value) < _PIDS else hidden.setdefault(value, _PIDS + len(hidden))
-        ),
-    )
+    take(named, numbered)
     rest = [field for field in NUMBERS if field not in named]
     take(rest, lambda value: value if abs(value) < _LARGEST else None)
     take(WORDS, lambda value: private.word(str(value), known))
@@ -290,13 +289,13 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     # Sizes and types are lists of numbers and of type names: nothing else passes.
     shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
     for event, signature in trace.tables["shapes"].iter_rows():
-        found.setdefault(event, {}).update(shown[signature])
+        found[event] |= shown[signature]
     for event, kernel, grid in trace.tables["launches"].iter_rows():  # ROCm's calls state it
         stated = {"kernel": private.clean(kernel or ""), "grid": grid}
-        found.setdefault(event, {}).update({key: value for key, value in stated.items() if value})
+        found[event] |= {key: value for key, value in stated.items() if value}
     for event, grid, block in trace.tables["gpu"].select("event", "grid", "block").iter_rows():
         sizes = {"grid": grid, "block": block}
-        found.setdefault(event, {}).update({key: size for key, size in sizes.items() if size})
+        found[event] |= {key: size for key, size in sizes.items() if size}
     return found
 
 

@@ -269,9 +269,8 @@ class CodeText:
         for line in text.split("\n"):
             frame = _STACK_FRAME.match(line)
             if frame:
-                shown.append(
-                    f'{frame[1]}File "{self.file(frame[2])}", line {frame[3]}, in function'
-                )
+                place = f'File "{self.file(frame[2])}", line {frame[3]}'
+                shown.append(f"{frame[1]}{place}, in function")
             elif below_frame and line.startswith("    "):
                 self.private.left_out["source"] += not self.stacks
                 shown.append(self.private.kept(line) if self.stacks else "    ")

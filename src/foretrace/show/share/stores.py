@@ -152,11 +152,10 @@ class CloudBucket(Store):
 def _web_address(scheme: str, bucket: str, prefix: str) -> str:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if scheme != "s3":
-        base = f"https://storage.googleapis.com/{bucket}/"
-    elif endpoint:
-        base = f"{endpoint.rstrip('/')}/{bucket}/"
-    else:
-        base = f"https://{bucket}.s3.amazonaws.com/"
+        endpoint = "https://storage.googleapis.com"
+    base = (
+        f"{endpoint.rstrip('/')}/{bucket}/" if endpoint else f"https://{bucket}.s3.amazonaws.com/"
+    )
     return f"{base}{prefix}/" if prefix else base
 
 
