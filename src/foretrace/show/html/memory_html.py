@@ -2,8 +2,7 @@
 
 A history is thinned to points: of each stretch the ends, the least and the most. What is live at a
 point is exact, however many events lie between two of them. The largest allocations are drawn one
-by one; the others of a group are its "smaller". All of it has ceilings: a page stays below a few MB
-whatever the snapshot holds.
+by one; the others of a group are its "smaller".
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Where every event of a trace is drawn: its lane (a thread or a stream), row, start and end.
 
-Lanes are in the order GPUs, launching threads, others. A stream is a lane; so is a thread. The
-Python frames of a thread are a lane below it, so that its ops stay together and a page can hide the
-frames. Host events lie on the row of their depth. GPU work lies on the first row that is free,
-because kernels of one stream can overlap; annotations of the GPU lie above it. Events are ordered
-by lane, row and start, so that a row is one slice of every column.
+A stream is a lane; so is a thread, and its Python frames are one below it, which a page can hide.
+Host events lie on the row of their depth, GPU work on the first row that is free: kernels of one
+stream can overlap. Events are ordered by lane, row and start: a row is one slice of every column.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
-"""What single views of a page are drawn from.
-
-The answers (what bounds a step, what to do first, where the time goes) are read off the document
-of `look --json` and the lines of the first screen: a page draws them and computes nothing. The
-other views are flame graphs, memory over time, idle time, and the matmuls of a trace on the map of
-its card. A flame graph is a tree of boxes. A box has its own time by pass, and the page adds up
-what is inside it.
+"""What single views of a page are drawn from: flame graphs, memory over time, idle time, matmuls on
+the map of the card, and the answers, which are those of `look --json` and of the first screen.
 """
 
 from __future__ import annotations

@@ -292,10 +292,8 @@ CONTEXT_BYTES = 1 << 30  # CUDA's own and libraries' on a large card: up to abou
 
 def out_of_memory_document(text: OutOfMemoryText) -> OutOfMemoryDocument:
     """The cause, and what to do about it."""
-    for judge in (_too_large, _in_fragments, _others):
-        if (found := judge(text)) is not None:
-            return OutOfMemoryDocument(text, *found)
-    return OutOfMemoryDocument(text, *_full(text))
+    judged = (judge(text) for judge in (_too_large, _in_fragments, _others))
+    return OutOfMemoryDocument(text, *next(filter(None, judged), _full(text)))
 
 
 _Judged = tuple[str, str, list[str]]

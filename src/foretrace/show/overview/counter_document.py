@@ -132,14 +132,18 @@ def _against_shapes(kernel: CountedKernel) -> str:
     if must is None or moved is None or kernel.certainty not in _SURE:
         return ""
     exact = kernel.certainty == Certainty.EXACT
-    least = "" if exact else "at least "
-    needed = f"The op must move {least}{bytes_text(must)}"
-    if moved < must * (1 - SAME):
-        return f"{needed}: {least}{bytes_text(must - moved)} stayed in L2."
     if not exact or moved <= must * (1 + SAME):
-        return f"{needed}."
+        return _needed("The op", must, moved, exact)
     why = "it read again, or wrote back what earlier kernels left in L2"
-    return f"{needed}: HBM moved {bytes_text(moved - must)} more ({why})."
+    more = f"HBM moved {bytes_text(moved - must)} more ({why})"
+    return f"The op must move {bytes_text(must)}: {more}."
+
+
+def _needed(who: str, must: float, moved: float, exact: bool, where: str = "") -> str:
+    """What must move at least, and how much of it did not need HBM."""
+    least = "" if exact else "at least "
+    kept = f": {least}{bytes_text(must - moved)} stayed in L2{where}"
+    return f"{who} must move {least}{bytes_text(must)}{kept if moved < must * (1 - SAME) else ''}."
 
 
 def _l2_text(kernel: CountedKernel) -> str:
@@ -175,12 +179,8 @@ def _totals(total: CountedTotal, kernels: Sequence[CountedKernel]) -> list[str]:
     sure = all(one.certainty in _SURE for one in kernels)
     if total.must_move is None or not sure:
         return [text]
-    must, least = total.must_move, "" if total.exact else "at least "
-    needed = f"The ops must move {least}{bytes_text(must)}"
-    if moved < must * (1 - SAME):
-        kept = f"{least}{bytes_text(must - moved)} stayed in L2 between or inside kernels"
-        return [text, f"{needed}: {kept}."]
-    return [text, f"{needed}."]
+    where = " between or inside kernels"
+    return [text, _needed("The ops", total.must_move, moved, total.exact, where)]
 
 
 def saving_sentences(saving: MeasuredSaving) -> list[str]:

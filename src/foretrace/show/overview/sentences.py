@@ -1,8 +1,7 @@
 """The first screen of a trace in words: the verdict and its evidence, what to do first and what
 then, serving, memory, notes.
 
-This is the only author: terminal, Markdown, HTML and notebooks show these lines. Names in them are
-as the trace wrote them; renderers escape them.
+Terminal, Markdown, HTML and notebooks show these lines, and escape the names in them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What one call of a region launches, in launch order, with medians over its calls.
 
-Calls of one region usually do the same thing. The sequence shown is the one that most calls have;
-times are the medians of those calls, place by place. A long sequence is folded: GPU operations of
-one kernel, shapes and op path become one row, at the place of the first, with the number of times
-it occurs in a call. `launches` has each way in which one kernel was launched.
+The sequence shown is the one that most calls have; times are the medians of those calls, place by
+place. In a long one, GPU operations of one kernel, shapes and op path are one row.
 """
 
 from __future__ import annotations

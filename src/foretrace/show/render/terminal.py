@@ -4,8 +4,7 @@ Every name in a trace is untrusted: a raw ESC moves the cursor of a terminal, a 
 a line around, a pipe ends a table cell, an equals sign starts a formula in a spreadsheet. All text
 goes through `plain`, `markdown` or `csv_cell` before it is shown.
 
-Titles are bold, and a verdict has the colour of what it means. Every verdict is also a word, so a
-page is readable without colour. The colours are those of the terminal's own palette.
+Every verdict is also a word, so a page is readable without colour.
 """
 
 from __future__ import annotations

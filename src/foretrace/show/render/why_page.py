@@ -235,9 +235,9 @@ def _evidence(why: Why, row: NotFused) -> str:
 
 def breaks(why: Why) -> Iterator[Section]:
     """Each graph break with its line, reason and hint; each line once."""
-    held: dict[tuple[object, ...], list[BreakEntry]] = {}
+    held = defaultdict[tuple[object, ...], list[BreakEntry]](list)
     for row in why.graph_breaks:
-        held.setdefault((row.source, row.reason, row.skipped), []).append(row)
+        held[row.source, row.reason, row.skipped].append(row)
     bullets = []
     for rows in held.values():
         row, regions = rows[0], ", ".join(each.region for each in rows)
@@ -253,7 +253,11 @@ def breaks(why: Why) -> Iterator[Section]:
 
 def recompiles(why: Why) -> Iterator[Section]:
     """Each recompilation with the guards that failed and their values."""
-    bullets = [(_again(row), _failed(row)) for row in why.recompiles]
+    bullets = []
+    for row in why.recompiles:
+        function = f" {row.function.function} {row.function.place}" if row.function else ""
+        took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
+        bullets.append((f"{row.region}{function}{took}", _failed(row)))
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
     if why.guards:
         yield listing("Guards that failed", why.guards, _GUARDS)
@@ -283,12 +287,6 @@ _GUARDS: dict[str, Column] = {
     "expected": lambda row: _values(row.expected),
     "met": lambda row: _values(row.actual),
 }
-
-
-def _again(row: RecompileEntry) -> str:
-    function = f" {row.function.function} {row.function.place}" if row.function else ""
-    took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
-    return f"{row.region}{function}{took}"
 
 
 def cost(why: Why) -> list[Section]:

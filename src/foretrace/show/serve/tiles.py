@@ -2,8 +2,7 @@
 
 A row is sent twice: as bands, the exact busy time of each pixel by group, and as boxes, the events
 that are at least a pixel wide. Which events are as wide as 1 us, 4 us, 16 us and so on is computed
-once; a request starts from the coarsest such level that is still finer than its own pixels, so it
-looks at thousands of events however many the trace holds.
+once: a request starts from the coarsest such level that is finer than its own pixels.
 """
 
 from __future__ import annotations

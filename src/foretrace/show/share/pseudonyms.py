@@ -2,10 +2,8 @@
 everything else gets a pseudonym.
 
 A name is cut at its punctuation, at `_` and where its letters change case; it is known if every
-word is. A word that is not in `vocabulary.toml` is somebody's own, and the copy does not have it.
-A pseudonym is the same wherever the same text was, and nobody can turn it back: the secret that
-makes it is lost when the run ends. Text that its owner chose to keep loses its keys, and addresses,
-paths and names of people unless they are kept too.
+word is in `vocabulary.toml`. A pseudonym is the same wherever the same text was, and nobody can
+turn it back: the secret that makes it is lost when the run ends.
 
 Numbers and single letters are no words, and a telephone, a host or a token is made of them. The
 name of a kernel that a family decodes may have many, a few in a row. Any other name has a few in

@@ -1,9 +1,8 @@
 """Put traces where others can see them: redacted, each with its report, and an index page over all.
 
 A file's name ends in a mark made from the trace and from what was kept, so files that are already
-there are known without reading them: a run that was stopped goes on where it stopped, nothing is
-ever replaced by something else, and the index lists the files of earlier runs too. A copy has
-enough to read a trace, and nothing that says whose it is.
+there are known without reading them: a run that was stopped goes on where it stopped, and nothing
+is ever replaced by something else.
 """
 
 from __future__ import annotations
