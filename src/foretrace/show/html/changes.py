@@ -171,9 +171,8 @@ def all_marks(found: Compared, traces: Sequence[Trace]) -> list[Ints]:
 
 def marks(found: CompareDocument, trace: Trace, side: str) -> Ints:
     """The mark of every event of one side; a kernel is known by name, grid and block."""
-    rows = chain(found.kernels.changed, found.kernels.same)
     known = {}
-    for row in rows:
+    for row in chain(found.kernels.changed, found.kernels.same):
         shown = row.to if side == "b" and row.to else row
         mark = _CHANGED if row.to else _SAME
         known[shown.name, shown.config.grid, shown.config.block] = mark

@@ -13,11 +13,10 @@ from functools import cache, partial
 from html import escape
 
 import numpy as np
-from msgspec import Struct
 
 from foretrace.analyze.compare import Comparison
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.display import View, draws, shows, writes
 from foretrace.schema.documents.look import FindingEntry, Look
@@ -140,14 +139,6 @@ WIDTH, STRIP, ROW, GAP, LABEL = 800, 36, 9, 5, 12  # pixels
 MOST_DEEP = 6  # of a thread
 
 
-class Row(Struct, frozen=True):
-    """One line of the picture: busy ns of each pixel, by group."""
-
-    label: str
-    height: int
-    bands: dict[int, Ints]
-
-
 class Picture:
     """One stretch of a timeline: the typical step, or the whole recording without steps."""
 
@@ -160,25 +151,28 @@ class Picture:
         # an annotation on the GPU keeps nothing busy
         self.work = timeline.group != timeline.groups.index("gpu_user_annotation")
 
-    def rows(self) -> Iterator[Row]:
-        """A strip for each GPU, the rows of its streams, and those of the threads that launch."""
-        last = None
+    def rows(self) -> Iterator[tuple[str, int, dict[int, Ints]]]:
+        """A strip for each GPU, the rows of its streams, and those of the threads that launch: the
+        label, the height, and busy ns of each pixel by group.
+        """
+        last, pixels = None, edges(self.start, self.end, WIDTH)
         for at, lane in enumerate(self.lanes):
             if lane.gpu_number is not None and lane.gpu_number != last:
                 last = lane.gpu_number
-                yield Row(lane.label.split(" · ")[0], STRIP, self._bands(self.on_gpu(last)))
+                yield lane.label.split(" · ")[0], STRIP, self._on_gpu(last, pixels)
             if not lane.gpu and not lane.launches:
                 continue
             for number in range(lane.rows if lane.gpu else min(lane.rows, MOST_DEEP)):
                 mine = (self.timeline.lane == at) & (self.timeline.row == number)
-                yield Row("" if number else lane.label, ROW, self._bands(mine))
+                bands = self.timeline.bands(np.flatnonzero(mine))
+                yield "" if number else lane.label, ROW, bands.pixels(pixels)
 
     def busy(self) -> list[float]:
         """The busy share of each GPU."""
         numbers = dict.fromkeys(lane.gpu_number for lane in self.lanes)
         known = [number for number in numbers if number is not None]
         ends, length = np.array([self.start, self.end]), self.end - self.start
-        every = (self._bands(self.on_gpu(number), ends) for number in known)
+        every = (self._on_gpu(number, ends) for number in known)
         return [sum(int(busy.sum()) for busy in bands.values()) / length for bands in every]
 
     def left_out(self) -> str:
@@ -190,16 +184,12 @@ class Picture:
         parts += [plural(deeper, "row") + " of deeper calls"] if deeper else []
         return f". Not drawn: {', '.join(parts)}; trace.plot() shows them" if parts else ""
 
-    def on_gpu(self, number: int) -> Bools:
-        """The work of one GPU."""
+    def _on_gpu(self, number: int, moments: Ints) -> dict[int, Ints]:
+        """Busy ns of one GPU between these moments, by group."""
         own = np.array([lane.gpu_number == number for lane in self.lanes])
-        found: Bools = own[self.timeline.lane] & self.work
-        return found
-
-    def _bands(self, mine: Bools, at: Ints | None = None) -> dict[int, Ints]:
-        """Busy ns between these moments, or of each pixel, by group."""
-        moments = edges(self.start, self.end, WIDTH) if at is None else at
-        return self.timeline.bands(np.flatnonzero(mine)).pixels(moments)
+        return self.timeline.bands(np.flatnonzero(own[self.timeline.lane] & self.work)).pixels(
+            moments
+        )
 
 
 def timeline_svg(trace: Trace) -> str:
@@ -209,12 +199,13 @@ def timeline_svg(trace: Trace) -> str:
         return ""
     picture, top = Picture(timeline), 0
     shapes: list[str] = []
-    for row in picture.rows():
-        if row.label:
-            shapes.append(f'<text x="0" y="{top + LABEL - 3}">{_text(row.label)}</text>')
+    for name, height, bands in picture.rows():
+        if name:
+            shapes.append(f'<text x="0" y="{top + LABEL - 3}">{_text(name)}</text>')
             top += LABEL
-        shapes += _stacked(row, timeline.groups, top, (picture.end - picture.start) / WIDTH)
-        top += row.height + (GAP if row.height == STRIP else 1)
+        pixel_ns = (picture.end - picture.start) / WIDTH
+        shapes += _stacked(bands, timeline.groups, top + height, height, pixel_ns)
+        top += height + (GAP if height == STRIP else 1)
     busy = ", ".join(map(percent_text, picture.busy()))
     length = time_text(picture.end - picture.start)
     label = _text(f"{length} of {picture.name}{f': GPU busy {busy}' if busy else ''}")
@@ -225,11 +216,13 @@ def timeline_svg(trace: Trace) -> str:
     )
 
 
-def _stacked(row: Row, groups: list[str], top: int, pixel_ns: float) -> Iterator[str]:
+def _stacked(
+    bands: dict[int, Ints], groups: list[str], bottom: int, height: int, pixel_ns: float
+) -> Iterator[str]:
     """One shape a group, upon those before it: as high in each pixel as that is busy."""
-    bottom, low = top + row.height, np.zeros(WIDTH)
-    for group, busy in row.bands.items():
-        high = low + busy / pixel_ns * row.height
+    low = np.zeros(WIDTH)
+    for group, busy in bands.items():
+        high = low + busy / pixel_ns * height
         moved = (np.diff(low, prepend=-1.0) != 0) | (np.diff(high, prepend=-1.0) != 0)
         begins = np.flatnonzero(moved)
         ends = np.append(begins[1:], WIDTH)

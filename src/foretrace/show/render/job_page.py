@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import groupby
 from statistics import fmean, median
 
 import numpy as np
@@ -121,10 +122,8 @@ def _share(part: float | None, whole: float | None) -> str:
 
 
 def _by_step(document: JobDocument) -> list[list[JobCell]]:
-    steps: dict[int, list[JobCell]] = {}
-    for each in document.cells:
-        steps.setdefault(each.step, []).append(each)
-    return [steps[step] for step in sorted(steps)]
+    ordered = sorted(document.cells, key=lambda each: each.step)
+    return [[*cells] for _, cells in groupby(ordered, lambda each: each.step)]
 
 
 def _mean(name: str) -> Column:
@@ -288,12 +287,10 @@ def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Secti
     room = max(width - 4 - max(map(len, names)) - 7, 20)
     lines, label = list[str](), max(map(len, names))
     for rank, name in zip(lanes.ranks, names, strict=True):
-        rows = _drawn_rows(shown.filter(rank=rank), start, end, room)
-        heads = [name] + [""] * (len(rows) - 1)
-        lines += [
-            f"{head:{label}} {row:5} {text}".rstrip()
-            for head, (row, text) in zip(heads, rows, strict=True)
-        ]
+        head = name
+        for row, text in _drawn_rows(shown.filter(rank=rank), start, end, room):
+            lines.append(f"{head:{label}} {row:5} {text}".rstrip())
+            head = ""
     texts = [time_text((end - start) * part // 4) if part else "0" for part in range(4)]
     cells = "".join(f"|{text}".ljust(room // 4) for text in texts)
     axis = cells.ljust(room)[: room - 1] + "|"
