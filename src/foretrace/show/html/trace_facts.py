@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,18 +134,17 @@ def _case_row(
     )
 
 
-def _case_steps(trace: Trace) -> Iterator[list[tuple[int, int]]]:
+def _case_steps(trace: Trace) -> list[list[tuple[int, int]]]:
     """For every case, its launches and their time in each step."""
     size, steps, order = trace.kernel_cases.height, len(trace.spans.steps), trace.order
     if steps > MOST_STEPS:
-        yield from ([] for _ in range(size))
-        return
+        return [[] for _ in range(size)]
     own = order.step >= 0
     place = order.case[own] * steps + order.step[own]
     count = np.bincount(place, minlength=size * steps).reshape(size, steps)
     time = np.bincount(place, order.length[own], size * steps).reshape(size, steps)
-    for counts, times in zip(count.tolist(), time.astype(np.int64).tolist(), strict=True):
-        yield list(zip(counts, times, strict=True))
+    pairs = zip(count.tolist(), time.astype(np.int64).tolist(), strict=True)
+    return [list(zip(*each, strict=True)) for each in pairs]
 
 
 # A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.

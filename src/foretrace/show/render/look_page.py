@@ -22,7 +22,6 @@ from foretrace.read.recordings import SHORT
 from foretrace.schema.documents.look import (
     CpuOpRow,
     FindingEntry,
-    GroupRow,
     KernelRow,
     Look,
     TrustEntry,
@@ -114,7 +113,9 @@ def _module_rows(
     mfu = "" if node.mfu is None else percent_text(node.mfu)
     more = [] if on_cpu else [_flops(node.sum("flops")), mfu]
     more += [bytes_text(kept) if kept else ""] if has_memory else []
-    yield [f"{indent}{shown}", *times, *more, _each(node)]
+    lengths = [row.total_ns for row in node.rows]
+    each = range_text(min(lengths), max(lengths)) if equal > 1 else ""  # how far they differ
+    yield [f"{indent}{shown}", *times, *more, each]
     for child in node.children:
         if child.sum("total_ns"):
             yield from _module_rows(child, cells, on_cpu, has_memory, f"{indent}  ")
@@ -126,14 +127,6 @@ def _module_rows(
 
 def _flops(count: int) -> str:
     return flops_text(count) if count else ""
-
-
-def _each(node: ModuleNode) -> str:
-    """How far equal modules differ."""
-    if len(node.rows) < 2:
-        return ""
-    times = [row.total_ns for row in node.rows]
-    return range_text(min(times), max(times))
 
 
 # Rows of steps and regions that a page has room for; `--json` has all.
@@ -167,7 +160,11 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     )
 
     def page(most: int) -> list[Section]:
-        rows = [_group_cells(row) for row in folded(groups, most)]
+        rows = []
+        for row in folded(groups, most):
+            share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
+            count = count_text(row.count) if row.count else ""
+            rows.append([row.name, time_text(row.time_ns), share, count, row.limited_by])
         table = replace(head, head=titles, rows=rows, left=(0, 4), after=overview.notes)
         return [table, Section("", [f"more:{''.join(options)} --all"])]
 
@@ -211,12 +208,6 @@ def _head(overview: Overview) -> Section:
     title = f"{name} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
     return Section(title, labelled=labelled)
-
-
-def _group_cells(row: GroupRow) -> list[str]:
-    share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
-    count = count_text(row.count) if row.count else ""
-    return [row.name, time_text(row.time_ns), share, count, row.limited_by]
 
 
 def banner(notes: Sequence[NoteEntry]) -> Section:

@@ -192,7 +192,10 @@ class _Plot:
 
     def __init__(self, points: Sequence[tuple[float, float]], gbps: float, peak: float) -> None:
         ridge = (peak * 1e3 / gbps, peak)
-        self.x, self.y = (_powers([point[axis] for point in (*points, ridge)]) for axis in (0, 1))
+        axes = (
+            [math.log10(at) for at in axis if at > 0] for axis in zip(*points, ridge, strict=True)
+        )
+        self.x, self.y = ((math.floor(min(a)), math.floor(max(a)) + 1) for a in axes)
         self.cells = [[" "] * COLUMNS for _ in range(ROWS)]
 
     def put(self, intensity: float, tflops: float, mark: str) -> None:
@@ -230,11 +233,6 @@ class _Plot:
             f"{'':>9}{''.join(ticks)}".rstrip(),
             f"{'FLOP per byte':>73}",
         ]
-
-
-def _powers(values: Sequence[float]) -> tuple[int, int]:
-    logs = [math.log10(value) for value in values if value > 0]
-    return math.floor(min(logs)), math.floor(max(logs)) + 1
 
 
 def _scaled(value: float, powers: tuple[int, int], cells: int) -> int:
