@@ -41,7 +41,6 @@ class MeasuredStep(Struct, frozen=True):
     profiled: bool
     launches: float
     graph_launches: float
-    kernels: float
     apart_ns: float | None
     kernel_ns: float | None
     by_bound: dict[str, int]
@@ -93,7 +92,6 @@ def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
         profiled=middle.profiled,
         launches=launched,
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
-        kernels=median(len(each) for each in kernels),
         apart_ns=usual,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),

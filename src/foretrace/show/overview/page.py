@@ -30,12 +30,9 @@ class LaunchRow(Struct, frozen=True):
     ns: float | None
     host_ns: float | None
     delay_ns: float | None
-    event: int
-    flops: int | None
-    bytes: int | None
     tflops: float | None
     gbps: float | None
-    certainty: str = ""  # of flops and bytes
+    certainty: str = ""  # of both rates
 
 
 class LaunchSequence(Struct, frozen=True):
@@ -46,8 +43,6 @@ class LaunchSequence(Struct, frozen=True):
     same: int
     operations: int
     folded: bool
-    memcpys: int
-    memsets: int
     rows: list[LaunchRow]
     left_out: int
 

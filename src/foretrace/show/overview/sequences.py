@@ -91,15 +91,12 @@ class _Describer:
 
     def sequence(self, name: str, calls: int, usual: list[Span]) -> LaunchSequence:
         """The sequence that `usual` calls share."""
-        gpu = self.trace.gpu
         places = np.stack([span.work for span in usual])  # one row per call, one column per place
         first, count = places[0], places.shape[1]
         groups = self._folded(first) if count > LONGEST else [[place] for place in range(count)]
         return LaunchSequence(
             *(name, calls, len(usual), count),
             folded=count > LONGEST,
-            memcpys=int(gpu.is_memcpy[first].sum()),
-            memsets=int(gpu.is_memset[first].sum()),
             rows=[self._row(places[:, group]) for group in groups[:ROWS]],
             left_out=max(len(groups) - ROWS, 0),
         )
@@ -133,9 +130,6 @@ class _Describer:
             ns=ns,
             host_ns=_median(self.shares[launches[launches >= 0]]),
             delay_ns=_median(gpu.delay[every][gpu.delay[every] >= 0]),
-            event=int(gpu.id[first]),
-            flops=flops,
-            bytes=moved,
             tflops=flops / ns / 1e3 if flops and ns else None,
             gbps=case.gbps if moved and case and case.bound == "l2" else self._rate(moved, ns),
             certainty=case.cost_certainty if case else "",
