@@ -98,7 +98,7 @@ def claim_text(document: LadderDocument) -> str:
 
 
 def _head(document: LadderDocument) -> str:
-    counts = [wrapped(line, "", "  ") for line in (score(document), *_elsewhere(document))]
+    counts = [wrapped(line, "", "  ") for line in (score(document), *elsewhere(document))]
     return "\n".join([_heading(document), *counts])
 
 
@@ -120,7 +120,7 @@ def _apart(said: Mapping[str, int], others: Mapping[str, Mapping[str, int]]) -> 
     return f"{_outcomes(said)}{''.join(more)}"
 
 
-def _elsewhere(document: LadderDocument) -> list[str]:
+def elsewhere(document: LadderDocument) -> list[str]:
     """How many claims no trace decides, with their outcomes; empty where there is none."""
     rest = [each for each in document.unmarked if not each.see]
     counted = Counter((each.said_by, each.outcome) for each in rest)
@@ -210,7 +210,7 @@ def climb_markdown(document: LadderDocument) -> str:
     """For a page: the same, with a section for each claim."""
     parts = [
         f"# {markdown(_heading(document))}",
-        *(f"{line}." for line in (score(document), *_elsewhere(document))),
+        *(f"{line}." for line in (score(document), *elsewhere(document))),
         *claim_pages(document).values(),
     ]
     if document.skipped:
