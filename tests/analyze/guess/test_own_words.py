@@ -326,8 +326,8 @@ def test_a_refusal_judges_the_sentence_without_the_words_that_it_lacks(
 
 
 def test_a_refusal_says_what_the_trace_has_of_its_nouns(traces: tuple[Trace, Trace]) -> None:
-    text = "cudaMalloc somehow swallows the rsqrt, and tiny pageable memory the forward kernel"
-    [found] = check(traces[0], text)
+    text = "cudaMalloc swallows transposes and the rsqrt, and tiny pageable memory the kernel"
+    [found] = check(traces[0], text)  # no transpose ran, by that name
     assert found.verdict == "error"
     assert found.why.partition(". ")[2] == (
         "In the whole trace, `cudaMalloc`: 2, `rsqrt`: 2 (4.00 us, <0.1% of GPU time), `pageable`: 2 (10.0 ms, 98.8% of GPU time)"

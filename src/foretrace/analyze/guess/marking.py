@@ -125,6 +125,8 @@ def _fact(words: list[str], evidence: Evidence) -> str:
         found, whole = certain(window, selector), Measure("", "gpu time").of(window)
     except (Differs, Unknown):
         return ""
+    if selector.word and not found.sure:  # `transposes` may mean kernels of another name
+        return ""
     spent = int(evidence.trace.gpu.length[found.sure].sum()) if found.on_gpu and found.sure else 0
     share = f" ({time_text(spent)}, {percent_text(spent / whole)} of GPU time)" if spent else ""
     return f"`{selector.text}`: {len(found.sure):,}{share}"

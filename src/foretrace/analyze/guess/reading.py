@@ -95,6 +95,8 @@ def _noun(text: str, noun: Noun) -> Named | None:
         found = found if found and found.selector.word == joined else None
     if found is None and head and last.lower() in listed("after_noun"):
         found = _noun(head, noun)
+        if found and found.selector.kind == "module" and last.lower() == "layers":
+            return None  # the layers of an encoder are not the encoder
     # the word of an op means its forward alone
     unfit = found is None or found.selector.word in listed("no_nouns")
     return None if unfit or (found and found.selector.word and written != text) else found
