@@ -139,6 +139,4 @@ def test_without_a_time_there_is_no_bandwidth(tmp_path: Path) -> None:
     ],
 )
 def test_names(recorded: str, collective: str) -> None:
-    found = named(recorded)
-    assert found is not None
-    assert found[0] == collective
+    assert named(recorded) == collective

@@ -46,10 +46,10 @@ _ALIKE = ("collective", "dtype", "message_bytes", "group_name", "group_size")
 _SIZES = {name: size for name, (_, size) in ELEMENT_TYPES.items()}
 
 
-def named(recorded: str) -> tuple[str, str] | None:
-    """The collective that a recorded name means, and the factor of its bus bandwidth."""
+def named(recorded: str) -> str | None:
+    """The collective that a recorded name means."""
     letters = re.sub(r"[^a-z]", "", recorded.lower())
-    return next((kind for part, kind in _KINDS.items() if part in letters), None)
+    return next((kind for part, (kind, _) in _KINDS.items() if part in letters), None)
 
 
 def bus_factor() -> pl.Expr:
@@ -84,8 +84,7 @@ def message_sizes(trace: Recording, kernels: Ints, ops: Ints) -> pl.DataFrame:
     Column by column: a query over a few rows takes longer than the rows.
     """
     table = trace.origins.tables["comms"]
-    kinds = {name: named(name or "") for name in table["collective"].unique().to_list()}
-    known = {name: kind and kind[0] for name, kind in kinds.items()}
+    known = {name: named(name or "") for name in table["collective"].unique().to_list()}
     kind = pl.Series([known[name] for name in table["collective"].to_list()], dtype=pl.String)
     size = pl.Series([_SIZES.get(name) for name in table["dtype"].to_list()], dtype=pl.Int64)
     sent, got = (table[name] * size for name in ("in_elements", "out_elements"))

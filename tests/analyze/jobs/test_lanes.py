@@ -10,7 +10,7 @@ import pytest
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, default_ranks, lanes
-from foretrace.analyze.jobs.waits import TimedCollectives, timed_collectives
+from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.base.errors import UsageError
 from job_documents import job_document
 
@@ -30,8 +30,8 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, JobLanes,
     folder = tmp_path_factory.mktemp("lanes")
     answer = write(PLAN, folder)
     with jobs.read(folder, cache=False) as job:
-        waited = timed_collectives(job).waited.filter(pl.col("rank").is_in(CHOSEN))
-        return answer, lanes(job, CHOSEN), waited
+        _, _, waited = timed_collectives(job)
+        return answer, lanes(job, CHOSEN), waited.filter(pl.col("rank").is_in(CHOSEN))
 
 
 def test_a_transfer_begins_when_the_last_rank_came(
@@ -108,7 +108,7 @@ def test_without_clocks_a_collective_has_no_wait(
         met, clocks, waited = timed_collectives(job)
         clocks = clocks.with_columns(fitted=pl.lit(False))
         waited = waited.with_columns(wait_ns=pl.lit(None, pl.Int64))
-        unknown = TimedCollectives(met, clocks, waited)
+        unknown = (met, clocks, waited)
         monkeypatch.setattr("foretrace.analyze.jobs.lanes.timed_collectives", lambda _: unknown)
         laid = lanes(job, frozenset({0, 1}))
         talks = laid.spans.filter(kind="comms")

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import os
 
-from foretrace.analyze.jobs.reading import (
-    LOST,
-    list_files,
-    numbers,
-    of_ranks,
-    read_progress,
-    reduce_all,
-)
+from foretrace.analyze.jobs import reading
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
@@ -34,13 +27,17 @@ def read(
     (`"auto"`), whose tasks then read the files. `left_out` lists the files that cannot be read. If
     no file can be read, this raises.
     """
-    chosen = numbers("--ranks", ranks)
-    job = Job(os.fspath(path), numbers("--steps", steps))
+    chosen = reading.numbers("--ranks", ranks)
+    job = Job(os.fspath(path), reading.numbers("--steps", steps))
     try:
-        found = list_files(job.path, limits or Limits())
+        found = reading.list_files(job.path, limits or Limits())
         job.left_out.extend(found.left_out)
-        files = of_ranks(found.files, chosen)
-        job.take(read_progress(reduce_all(files, found.limits, cache, ray), files), chosen)
+        files = reading.of_ranks(found.files, chosen)
+        if ray is None:
+            answers = reading.local_answers(files, found.limits, cache)
+        else:
+            answers = reading.ray_answers(files, found.limits, cache, ray)
+        job.take(reading.read_progress(answers, files), chosen)
         if not job.members:
             raise _nothing_read(job)
     except BaseException:
@@ -52,7 +49,7 @@ def read(
 def _nothing_read(job: Job) -> TraceError:
     if [each.path for each in job.left_out] == [job.path]:
         return TraceError(job.left_out[0].code, job.path, job.left_out[0].text)
-    if lost := [each for each in job.left_out if each.text == LOST]:
+    if lost := [each for each in job.left_out if each.text == reading.LOST]:
         what = f"{len(lost)} of {plural(len(job.left_out), 'file')} lost with their Ray workers"
         return TraceError(
             "E_UNREADABLE",

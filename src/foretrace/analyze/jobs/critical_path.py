@@ -7,13 +7,9 @@ A trace does not record which work waits for which, so order decides. Work follo
 2. else the span under which it starts, if that has several kernels: one of them has just ended;
 3. else what ended last before it, or the start of the step.
 
-The time in between is idle: the host was late. A collective ends when its transfer is over, and the
-transfer begins when the last rank arrives.
-
-The path goes back from the end of the step on the rank that ends last, through the work that ended
-before, through a collective to the rank that arrived last, and through idle time to the host. A
-wait is never on the path: it leads to the rank that was waited for. The step of the job begins when
-the last rank has ended the step before. The segments tile it.
+The time in between is idle: the host was late. The path goes back through these links from the end
+of the step on the rank that ends last, as `docs/jobs.md` tells. A wait is never on it: it leads to
+the rank that was waited for. The segments tile the step.
 
 When it is wrong: work that ends by chance just before other work starts looks like its cause. A
 pause of a few microseconds counts for the host, though the GPU needs some of it to start queued

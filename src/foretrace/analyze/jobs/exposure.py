@@ -1,8 +1,6 @@
 """What the time of ranks and steps is spent on: compute, exposed communication, pipeline bubbles.
 
 `compute_ns` includes `both_ns`, so compute, exposed, copy and idle add up to the step's wall time.
-Exposed communication is communication during which no kernel computes; waits for late ranks are
-part of it.
 
 A bubble is the time in which a rank waits for a rank of another stage, in a send, a receive or a
 collective of several stages, and neither computes nor copies. Ranks that send to each other form a

@@ -17,7 +17,7 @@ from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.whole_job import Job
-    from foretrace.schema.documents.job import JobDocument, JobRank
+    from foretrace.schema.documents.job import JobDocument
 
 FEW = 4  # ranks that a page shows where none are chosen
 MOST_RANKS = 64  # side by side; more cannot be read
@@ -50,18 +50,16 @@ def default_ranks(found: JobDocument) -> frozenset[int]:
     """The rank that delays the others, and the median rank; without a delay the first few."""
     ranks = found.ranks
     late = max(ranks, key=lambda each: each.delays_ns or 0)
-    others = sorted((each for each in ranks if each is not late), key=_working_ns)
+    others = sorted(  # by what a rank does beside waiting
+        (each for each in ranks if each is not late),
+        key=lambda each: ((each.wall_ns or 0) - (each.exposed_wait_ns or 0), each.rank),
+    )
     if late.delays_ns and others:
         return frozenset({late.rank, others[len(others) // 2].rank})
     waits_most = max(ranks, key=lambda each: each.wait_ns or 0)
     chosen = {each.rank for each in (ranks[0], late, waits_most)}
     more = (each.rank for each in ranks if each.rank not in chosen)
     return frozenset([*chosen, *more][:FEW])
-
-
-def _working_ns(row: JobRank) -> tuple[int, int]:
-    """What a rank does beside waiting."""
-    return (row.wall_ns or 0) - (row.exposed_wait_ns or 0), row.rank
 
 
 def lanes(job: Job, ranks: frozenset[int]) -> JobLanes:

@@ -1,10 +1,8 @@
 """How fast the network is: bandwidths of the transfer alone, and who is slower than its equals.
 
-How it is computed: the ranks of a collective leave it together, and the last to come stays
-shortest: its stay is the transfer, without waiting, and needs no clock. Bandwidths are those
-of nccl-tests (`model/collectives.py`). Collectives are put together by kind, type, group and size;
-a class of sizes spans a factor of four. Groups are equal if they have as many ranks on as many
-hosts. A host is slow if every group of it is slower than its equals.
+The ranks of a collective leave it together, and the last to come stays shortest: its stay is the
+transfer, without waiting, and needs no clock. Groups are equal if they have as many ranks on as
+many hosts. A host is slow if every group of it is slower than its equals.
 
 When it is wrong: where a rank did not record the collective, the last to come may be unknown, and
 the bandwidth is a lower bound (`at_least`). A collective that shares the links with others, or the

@@ -79,25 +79,20 @@ class Doing(Struct, frozen=True):
 
 
 def work_of(trace: Trace) -> RankWork:
-    """The GPU work of a rank; where there is none, its ops and collectives on the host."""
-    gpu = trace.gpu
+    """The GPU work of a rank; where there is none, its ops and collectives on the host.
+
+    Collectives are known by their name, or by what is recorded beside them.
+    """
+    gpu, host = trace.gpu, trace.host
     if not len(gpu):
         return _on_host(trace)
-    rows = np.flatnonzero(gpu.usable)
-    kind = np.where(gpu.is_kernel, COMPUTE, COPY)
-    kind[_talks(trace)] = COMMS
-    return RankWork(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
-
-
-def _talks(trace: Trace) -> Bools:
-    """Which rows of `gpu` are collectives: by their name, or by what is recorded beside them."""
-    gpu, host = trace.gpu, trace.host
-    name = host.name[gpu.id]
+    name, kind = host.name[gpu.id], np.where(gpu.is_kernel, COMPUTE, COPY)
     used = distinct(name[gpu.is_kernel]).tolist()
     talking = [at for at in used if families.decode(host.names[at]).role == KINDS[COMMS]]
     stated = np.isin(gpu.id, trace.tables["comms"]["event"].to_numpy())
-    found: Bools = gpu.is_kernel & (np.isin(name, talking) | stated)
-    return found
+    kind[gpu.is_kernel & (np.isin(name, talking) | stated)] = COMMS
+    rows = np.flatnonzero(gpu.usable)
+    return RankWork(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
 
 
 def _on_host(trace: Trace) -> RankWork:
@@ -158,8 +153,14 @@ class Windows(Struct, frozen=True):
 
 
 def windows(trace: Trace, work: RankWork) -> Windows:
-    """The windows of a recording; one without steps is one step."""
-    spans = _steps(trace)
+    """The windows of a recording; one without steps is one step.
+
+    A number has one range: the first, and of those that begin together the longest.
+    """
+    by_number: dict[int, Span] = {}
+    for span in sorted(trace.spans.steps, key=lambda span: (span.start_ns, -span.end_ns)):
+        by_number.setdefault(step_number(span.name) or 0, span)
+    spans = list(by_number.values())
     if not spans:
         return _one(trace, work)
     number, start, end, begin, reach = np.array(_tiles(trace, spans), np.int64).T
@@ -167,14 +168,6 @@ def windows(trace: Trace, work: RankWork) -> Windows:
     found = Windows(number, start, end, begin, reach, np.zeros(0, np.int64), whole)
     owner = _owners(trace, spans, work, found)
     return replace(found, owner=owner, whole=_whole(trace, spans, work, owner))
-
-
-def _steps(trace: Trace) -> list[Span]:
-    """One range for each number: the first, and of those that begin together the longest."""
-    found: dict[int, Span] = {}
-    for span in sorted(trace.spans.steps, key=lambda span: (span.start_ns, -span.end_ns)):
-        found.setdefault(step_number(span.name) or 0, span)
-    return list(found.values())
 
 
 def _tiles(trace: Trace, spans: Sequence[Span]) -> list[tuple[int, int, int, int, int]]:

@@ -147,13 +147,6 @@ def read_progress(answers: Answers, sizes: Mapping[str, int]) -> Iterator[FileAn
     notices.report()
 
 
-def reduce_all(files: Mapping[str, int], limits: Limits, cache: bool, ray: str | None) -> Answers:
-    """What each file (with its size) is reduced to, in the order in which the answers come."""
-    if ray is not None:
-        return ray_answers(files, limits, cache, ray)
-    return local_answers(files, limits, cache)
-
-
 def local_answers(files: Mapping[str, int], limits: Limits, cache: bool) -> Answers:
     """The answers of processes of this machine; small jobs are read in this one."""
     sizes = [size * (1 if path.endswith(".json") else UNPACKED) for path, size in files.items()]

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -90,20 +89,15 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
         return kept
     with budget.ceiling(opening.shown(wanted), limits):
         trace = opening.load_alone(wanted, limits, use_kept=bool(stamp), keep=False)
-        _refuse_merged(trace)
+        if (merged := len(trace.tables.merged)) > 1:  # which rank waits for which is not recorded
+            what = f"{merged} ranks were merged into this file"
+            hint = "give the files that the ranks wrote"
+            raise TraceError("E_MERGED", trace.path, what, hint=hint)
         part = reduced(trace, size_of(wanted))
         if stamp and stamp == _stamp(wanted):
             with budget.waiting():  # the time to write an entry does not count
                 entries.write(entry, [msgspec.msgpack.encode(part)])
     return part
-
-
-def _refuse_merged(trace: Trace) -> None:
-    """Refuse a file of several ranks: it does not say which rank waits for which."""
-    if len(trace.tables.merged) > 1:
-        what = f"{len(trace.tables.merged)} ranks were merged into this file"
-        hint = "give the files that the ranks wrote"
-        raise TraceError("E_MERGED", trace.path, what, hint=hint)
 
 
 def _stamp(path: str) -> str | None:
@@ -170,19 +164,19 @@ def facts_of(trace: Trace, found: Windows, kernels: pl.DataFrame, file_bytes: in
 
 
 def _host_and_pid(trace: Trace) -> tuple[str, int | None]:
-    """From the header; else from the name of the file, or of a folder around it."""
+    """From the header; else from the name of the file, or of a folder around it. The process is
+    else that of the first step or op.
+    """
     parts = re.split(r"::|/", trace.path)
     named, stated = _HOST_AND_PID.match(parts[-1]), trace.tables.header.get("host_name")
     node = next((match[0] for part in reversed(parts) if (match := _NODE.search(part))), "")
-    host = stated if isinstance(stated, str) and stated else named[1] if named else node
-    return host, int(named[2]) if named else _process(trace)
-
-
-def _process(trace: Trace) -> int | None:
-    """The process of the first step, or of the first op."""
+    name = stated if isinstance(stated, str) and stated else named[1] if named else node
+    if named:
+        return name, int(named[2])
     host = trace.host
-    events = np.flatnonzero(host.is_step | (host.is_op & host.lasting))
-    return whole(trace.tables["tracks"]["pid"][int(host.track[events[0]])]) if len(events) else None
+    first = np.flatnonzero(host.is_step | (host.is_op & host.lasting))[:1]
+    pids = trace.tables["tracks"]["pid"].gather(host.track[first])
+    return name, whole(pids[0]) if len(pids) else None
 
 
 def _signature(kernels: pl.DataFrame) -> str:
@@ -394,15 +388,13 @@ def _ops(trace: Trace, ops: Ints) -> list[str | None]:
     host = trace.host
     ranges = host.is_kind("user_annotation", "cpu_op")
     above = host.nearest(ops, host.named(lambda name: name.startswith(_ASKED), ranges)).tolist()
-    kinds = [named(host.names[host.name[op]]) if op >= 0 else None for op in above]
-    return [kind[0] if kind else None for kind in kinds]
+    return [named(host.names[host.name[op]]) if op >= 0 else None for op in above]
 
 
 def _told(kernel: str) -> str | None:
     """The collective that a kernel's name states; sends and receives have one kernel."""
-    told = families.decode(kernel).fields.get("coll")
-    kind = named(str(told)) if told else None
-    return "send-receive" if told == "SendRecv" else kind[0] if kind else None
+    told = families.decode(kernel).get("coll")
+    return "send-receive" if told == "SendRecv" else named(str(told)) if told else None
 
 
 def _on_host(trace: Trace, found: Windows) -> pl.DataFrame:
@@ -432,8 +424,7 @@ def _on_host(trace: Trace, found: Windows) -> pl.DataFrame:
 
 
 def _kind(name: str) -> str:
-    kind = named(name)
-    return kind[0] if kind else name.removeprefix("c10d::")
+    return named(name) or name.removeprefix("c10d::")
 
 
 def _message(trace: Trace, event: int, kind: str) -> tuple[str | None, int | None]:
@@ -476,16 +467,13 @@ def groups_of(trace: Trace) -> tuple[JobGroup, ...]:
     """The process groups that the header names."""
     info = trace.tables.header.get("distributedInfo")
     listed = info.get("pg_config") if isinstance(info, dict) else None
-    entries = listed if isinstance(listed, list) else []
-    return tuple(_group(each) for each in entries if isinstance(each, dict))
-
-
-def _group(entry: dict[str, Any]) -> JobGroup:
-    ranks, size = entry.get("ranks"), entry.get("pg_size")
-    members = ranks if isinstance(ranks, list) else []
-    return JobGroup(
-        str(entry.get("pg_name", "")),
-        str(entry.get("pg_desc") or ""),
-        size if isinstance(size, int) else None,
-        tuple(rank for rank in members if isinstance(rank, int)),
-    )
+    found = []
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict):
+            name, description = str(entry.get("pg_name", "")), str(entry.get("pg_desc") or "")
+            ranks, size = entry.get("ranks"), entry.get("pg_size")
+            members = ranks if isinstance(ranks, list) else []
+            numbers = tuple(rank for rank in members if isinstance(rank, int))
+            known = size if isinstance(size, int) else None
+            found.append(JobGroup(name, description, known, numbers))
+    return tuple(found)

@@ -5,13 +5,12 @@ How it is computed: `waits.py` gives the root and the cause of every late arriva
 `delays_ns` counts a delay once: from the median arrival on, and in the group where it was longest,
 since a rank that is late in its tensor-parallel group makes that whole group late elsewhere.
 
-A rank that delays the job by at least 1% has a slow part (`slow`). If compute delays it, its
-kernels are compared with those of the group in which it caused most waits. Kernels are equal if
-name and shapes are; collectives do not count. `gpu_factor` is the time of the rank's kernels over
-the median time of the same kernels on its equals, and `slower` the part of that time in kernels
-that take at least half of the excess. `code_ns` is what more or other kernels add to a step. The
-`gpu` is slow if most of the same kernels take longer, the `code` if more or other kernels take more
-time, the `host` if the rank is late while its GPU is idle.
+A rank that delays the job by at least 1% has a slow part: `gpu`, `code` or `host`. If compute
+delays it, its kernels are compared with those of the group in which it caused most waits. Kernels
+are equal if name and shapes are; collectives do not count. `gpu_factor` is the time of the rank's
+kernels over the median time of the same kernels on its equals, and `slower` the part of that time
+in kernels that take at least half of the excess. `code_ns` is what more or other kernels add to a
+step.
 
 When it is wrong: a kernel whose time depends on the data, as with experts of unequal load, is the
 same kernel with another time. If few kernels are affected, `slow` stays empty. If one part of a

@@ -1,14 +1,10 @@
 """Wait and transfer of every collective, rank by rank, and why the late ranks were late.
 
-How it is computed: all times are put on one clock (`clocks.py`). A rank waits from its own arrival
-to that of the last rank; the rest is the transfer. A rank is late if it arrives after the median
-by more than the clocks' error. All ranks of a group had the same time since the group's previous
-collective ended. The cause is what a late rank spent more of that time on than the median rank:
-`compute`, `host` (the GPU was idle), `data` (idle, in the data loader), `copies` or `other_comms`
-(collectives of other groups). `earlier` means that less than half of the delay is new: if
-collectives run under compute, early ranks go on, and a late rank stays behind until the step ends.
-If no rank is late, the last one has the cause `none` (all arrived within the error) or `clock`
-(some arrived earlier, but the error does not say which rank was last).
+`docs/jobs.md` ("Who is slow") says what waits and causes are. A rank is late if it arrives after
+the median by more than the clocks' error. `earlier` means that less than half of the delay is new:
+if collectives run under compute, early ranks go on, and a late rank stays behind until the step
+ends. If no rank is late, the last one has the cause `none` (all arrived within the error) or
+`clock` (some arrived earlier, but the error does not say which rank was last).
 
 A rank that other collectives made late may have waited there for other ranks. The longest of these
 waits leads to the rank that arrived last there, and so on to the `root`. If all of them are less
@@ -20,9 +16,6 @@ Each compares with the same side of the same transfer in the other pipelines: th
 step, between the same stages. If it is not late there, the cause is `pipeline` and no rank is the
 root of that wait. Its delay counts in the collectives that join the pipelines.
 
-The exposed part of a wait is the time in which the waiting rank computes nothing: a collective on a
-stream of its own can wait under compute, which costs the rank nothing.
-
 When it is wrong: ranks whose files are missing may have arrived last. The first collective of a
 group has no previous one: what delayed a rank before its step began is not in the trace.
 """
@@ -30,7 +23,6 @@ group has no previous one: what delayed a rank before its step began is not in t
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -152,7 +144,6 @@ def _spent(job: Job) -> pl.LazyFrame:
     )  # fmt: skip
 
 
-_OTHERS, _EARLIER = "other_comms", "earlier"
 _NONE = -1
 
 
@@ -191,9 +182,11 @@ def _next(found: pl.DataFrame) -> Ints:
     ends, to = _Ends(found, caused), np.full(len(found), _NONE)
     cause, pair = found["cause"], found["pair"].to_numpy()
     begun = found.select(pl.col("start_ns").min().over("rank", "step")).to_series()
-    earlier = late & (cause == _EARLIER).fill_null(False).to_numpy()
+    earlier, others = (
+        late & (cause == each).fill_null(False).to_numpy() for each in ("earlier", "other_comms")
+    )
     for rows, since in (
-        (np.flatnonzero(late & (cause == _OTHERS).fill_null(False).to_numpy()), found["since_ns"]),
+        (np.flatnonzero(others), found["since_ns"]),
         # pipelines are not released together: any wait of the step may have made this rank late
         (np.flatnonzero(earlier & pair), begun),
     ):
@@ -351,17 +344,9 @@ def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     return waited.with_columns(exposed.alias("exposed_wait_ns"))
 
 
-class TimedCollectives(NamedTuple):
-    """The collectives that ranks share, the clock of each rank, and who waited for whom."""
-
-    met: MatchedCollectives
-    clocks: pl.DataFrame
-    waited: pl.DataFrame
-
-
 @lru_cache(maxsize=1)  # summary and page need it; for a thousand ranks it takes a minute
-def timed_collectives(job: Job) -> TimedCollectives:
-    """Match the collectives of a job, fit its clocks, and time the waits."""
+def timed_collectives(job: Job) -> tuple[MatchedCollectives, pl.DataFrame, pl.DataFrame]:
+    """The collectives that ranks share, the clock of each rank, and who waited for whom."""
     met = match(job)
     clocks = fit(job, met)
-    return TimedCollectives(met, clocks, with_exposed(job, waits(job, met, clocks)))
+    return met, clocks, with_exposed(job, waits(job, met, clocks))

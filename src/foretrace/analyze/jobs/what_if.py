@@ -2,13 +2,8 @@
 
 How it is computed: all work starts as soon as the work that it waited for has ended, after the same
 pause, and not before the previous work on its stream has ended. A transfer starts when the last
-rank has arrived. The steps before have the same change: a rank that ends them earlier begins
-earlier. With nothing changed, the replay gives the recorded times. A free collective
-transfers in no time, and its ranks still wait for each other. A rank at the median has its compute
-and its idle time shortened to the median of the ranks that do the same part of the step. Late
-ranks are also replayed together: of two that are equally late, one alone saves nothing.
-
-`model.replay` computes when each row starts, for several changes at once.
+rank has arrived. With nothing changed, `model.replay` gives the recorded times. What is changed is
+in `docs/jobs.md` ("The critical path").
 
 When it is wrong: it is an estimate. Work that starts earlier in the replay might have to wait for
 something else. Work that shares the GPU with a collective keeps its time.

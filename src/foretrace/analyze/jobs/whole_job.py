@@ -66,17 +66,14 @@ COLUMNS = {
 
 def typed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """A table with exactly its columns; what a file does not state is null."""
-    return pl.DataFrame([_typed(frame, column, kind) for column, kind in COLUMNS[name].items()])
-
-
-def _typed(frame: pl.DataFrame, column: str, kind: pl.DataType) -> pl.Series:
     # one column at a time: a query over all of them takes longer than the columns
-    if column not in frame.columns:
-        return pl.Series(column, [None], kind).new_from_index(0, frame.height)
-    found = frame[column]
-    if found.dtype != kind:
-        found = found.cast(kind)
-    return found.replace(NONE, None) if kind == _KINDS["i"] and found.min() == NONE else found
+    absent = pl.Series([None]).new_from_index(0, frame.height)
+    columns = []
+    for column, kind in COLUMNS[name].items():
+        found = frame.get_column(column, default=absent).cast(kind).alias(column)
+        whole = kind == _KINDS["i"] and found.min() == NONE
+        columns.append(found.replace(NONE, None) if whole else found)
+    return pl.DataFrame(columns)
 
 
 def packed(name: str, frame: pl.DataFrame) -> bytes:
