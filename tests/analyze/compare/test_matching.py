@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foretrace.analyze.compare.changes import work_changes
-from foretrace.analyze.compare.fusion import compare_kernels
+from foretrace.analyze.compare.fusion import compare_kernels, spent
 from foretrace.analyze.compare.measure import Sample
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.schema.documents.compare import LaunchConfig
@@ -145,9 +145,11 @@ def test_an_inductor_kernel_names_what_it_took_up() -> None:
     inductor = kernel(
         "t", name="triton_poi_fused_gelu_mul_0", family="inductor_triton", bytes=8, estimated=True
     )
-    (fusion,) = compare_kernels([kernel("gelu"), kernel("tanh"), kernel("mul")], [inductor]).fusions
+    table = compare_kernels([kernel("gelu"), kernel("tanh"), kernel("mul")], [inductor])
+    (fusion,) = table.fusions
     assert fusion.replaces == ("aten::gelu", "aten::mul")  # tanh is not in the name
-    assert (fusion.kernels, fusion.ns_before, fusion.ns_after) == (3, 3_000, 1_000)
+    assert (fusion.kernels, fusion.ns_saved) == (3, 2_000)
+    assert (spent(table.parts[0].a), spent(table.parts[0].b)) == (3_000, 1_000)
     # what gelu and tanh wrote, once written and once read
     assert fusion.bytes_saved == 16
 

@@ -16,7 +16,7 @@ from corpus.all_cases import OPENING
 from corpus.build import g0
 from corpus.places import RECORDED, public_traces
 from foretrace.analyze.compare import Comparison, compare, document
-from foretrace.analyze.compare.fusion import KernelPair
+from foretrace.analyze.compare.fusion import KernelPair, spent
 from foretrace.analyze.compare.sides import Side
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
@@ -174,8 +174,9 @@ def accounts_for_everything(found: Comparison) -> None:
 
 
 def no_saving_exceeds_its_time(found: Comparison) -> None:
-    for fusion in (*found.kernels.fusions, *found.kernels.undone):
-        assert (fusion.ns_saved or 0) <= (fusion.ns_before or 0)
+    for each in found.kernels.parts:
+        for fusion, work in ((each.fusion, each.a), (each.undone, each.b)):
+            assert fusion is None or (fusion.ns_saved or 0) <= (spent(work) or 0)
     assert (found.verdict.saves_at_most_ns or 0) <= max(found.bare_wall_ns.a or 0, longest(found.a))
 
 

@@ -9,7 +9,7 @@ import pytest
 from analyze.compare.traces import made, steps
 from corpus.builder import TraceBuilder
 from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.measure import Change, Sample, measured, sample
+from foretrace.analyze.compare.measure import Sample, change, measured, sample
 from foretrace.base.errors import UsageError
 
 
@@ -33,7 +33,7 @@ def test_one_repeat_has_no_noise_and_no_verdict() -> None:
 
 def test_a_repeat_without_a_time_makes_the_quantity_unknown() -> None:
     assert sample([100, None, 100], 1) == Sample(None, None)
-    assert measured(Sample(None, None), Sample(5, 1)) == Change(None, 5, None)
+    assert measured(Sample(None, None), Sample(5, 1)) == change(None, 5, None)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_a_repeat_without_a_time_makes_the_quantity_unknown() -> None:
 def test_beyond_the_noise_reads_the_same_from_both_ends(
     a: int, b: int, noise: float, beyond: bool
 ) -> None:
-    assert Change(a, b, noise).beyond is beyond
+    assert change(a, b, noise).beyond is beyond
 
 
 def test_ratio_from_nothing() -> None:
-    assert Change(0, 5, 0.0).ratio is None
-    assert Change(0, 0, 0.0).ratio == 1.0
-    assert Change(None, 5, None).ratio is None
+    assert change(0, 5, 0.0).ratio is None
+    assert change(0, 0, 0.0).ratio == 1.0
+    assert change(None, 5, None).ratio is None
 
 
 def test_even_numbers_of_repeats() -> None:

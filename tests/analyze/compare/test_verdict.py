@@ -10,14 +10,14 @@ import pytest
 import foretrace as ft
 from analyze.compare.traces import made, recorded, steps
 from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.measure import change
 from foretrace.analyze.compare.verdict import weigh
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import CompareVerdict
 from foretrace.schema.run_record import NO_RECORD, RunCompile, RunRung, RunTiming, read_run
 
-UNKNOWN = Change(None, None, None)
+UNKNOWN = change(None, None, None)
 
 
 def verdict(answer: str, least: float | None = None, most: float | None = None) -> CompareVerdict:
@@ -52,7 +52,7 @@ def test_an_unknown_cost_asks_for_it() -> None:
 
 
 def test_a_faster_gpu_under_a_slower_host_is_named() -> None:
-    found = weigh(verdict("slower", -50, -20), Change(300, 200, 0.1), 1e-6, "call")
+    found = weigh(verdict("slower", -50, -20), change(300, 200, 0.1), 1e-6, "call")
     assert found.saves_ns_per_call == -20
     assert found.text.endswith("saves 100 ns of GPU time and breaks even after 10 calls.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
@@ -13,6 +13,7 @@ from foretrace.schema.documents import compare as documents
 from foretrace.schema.ledger import LedgerEntry
 
 SCHEMA = 1
+Entry = TypeVar("Entry", bound=Struct)
 
 
 def document(found: Comparison) -> documents.CompareDocument:
@@ -24,22 +25,19 @@ def document(found: Comparison) -> documents.CompareDocument:
         _trace(found.b),
         _kernels(found.kernels),
         found.ops,
-        [
-            documents.FusionEntry(**_own(documents.FusionEntry, one))
-            for one in found.kernels.fusions
-        ],
-        gpu_ns=found.gpu_ns.entry,
-        cpu_ns=found.cpu_ns.entry,
-        wall_ns=found.wall_ns.entry,
+        [_made(documents.FusionEntry, one) for one in found.kernels.fusions],
+        gpu_ns=found.gpu_ns,
+        cpu_ns=found.cpu_ns,
+        wall_ns=found.wall_ns,
         changed=list(found.changed),
         unchanged=list(found.unchanged),
         worth=found.worth,
         verdict=found.verdict,
-        work=[documents.WorkEntry(**_own(documents.WorkEntry, row)) for row in found.work],
+        work=[_made(documents.WorkEntry, row) for row in found.work],
         predicted=found.mark or UNSET,
         published=found.published or UNSET,
-        bare_wall_ns=found.bare_wall_ns.entry if bare else UNSET,
-        bare_host_ns=found.bare_host_ns.entry if bare else UNSET,
+        bare_wall_ns=found.bare_wall_ns if bare else UNSET,
+        bare_host_ns=found.bare_host_ns if bare else UNSET,
         others=[document(other) for other in found.others] or UNSET,
     )
 
@@ -64,18 +62,19 @@ def _kernels(table: KernelTable) -> documents.ComparedKernels:
 
 
 def _kernel(row: KernelPair) -> documents.ComparedKernel:
-    entry = documents.KernelEntry
     changed = row.a is not None and row.b is not None and row.why
-    return documents.ComparedKernel(
-        **_own(entry, row.kernel),
+    return _made(
+        documents.ComparedKernel,
+        row.kernel,
         a=row.count if row.a else 0,
         b=row.count if row.b else 0,
-        median_ns=row.ns.entry,
-        to=entry(**_own(entry, row.b)) if changed else UNSET,
+        median_ns=row.ns,
+        to=_made(documents.KernelEntry, row.b) if changed else UNSET,
         why=list(row.why) or UNSET,
     )
 
 
-def _own(entry: type[Struct], found: object) -> dict[str, Any]:
-    """The fields of an entry, which the comparison has under the same names."""
-    return {name: getattr(found, name) for name in entry.__struct_fields__}
+def _made(entry: type[Entry], found: object, **more: Any) -> Entry:
+    """An entry; the comparison has its other fields under the same names."""
+    own = (name for name in entry.__struct_fields__ if name not in more)
+    return entry(**{name: getattr(found, name) for name in own}, **more)

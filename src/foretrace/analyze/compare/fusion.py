@@ -1,18 +1,9 @@
 """The GPU work of a comparison, each operation once: same, changed, fused, removed or added.
 
 A replacement is a fusion when fewer kernels of B do the work of several kernels of A, and the trace
-shows one of five signs:
-
-- `mapping`: the compiler's records beside B map its kernels to ops that the kernels of A ran.
-- `name`: the kernels of B are Inductor's, and their names list ops that the kernels of A ran.
-- `place`: a Triton kernel, or an attention, norm, softmax or optimizer kernel of the same group,
-  runs, with few others, where A had more kernels of the roles that it can hold.
-- `epilogue`, `merged`: as in `matching.py`.
+shows one of the five signs of `docs/compare.md` ("Fusions").
 
 Times and counts are those of the whole replacement: every kernel, memcpy and memset of both sides.
-`bytes_saved` is the memory traffic of A less that of B, from shapes. Where B's kernel has only an
-estimate (compiled Triton kernels do not record which arguments are results) it is at most what the
-kernels of A wrote for each other, once written and once read.
 """
 
 from __future__ import annotations
@@ -39,10 +30,10 @@ from foretrace.analyze.compare.matching import (
     replacements,
     unlike_groups,
 )
-from foretrace.analyze.compare.measure import Change, Sample, measured
+from foretrace.analyze.compare.measure import Sample, measured
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.names import families
-from foretrace.schema.documents.compare import LaunchConfig
+from foretrace.schema.documents.compare import ChangeEntry, FusionEntry, LaunchConfig
 
 # A place counts only where little else is new: at most CROWD kernels, or one for every MANY removed
 # ones. (A flash attention's backward is three kernels, a fused optimizer six for forty or for 248.
@@ -59,36 +50,18 @@ _BACKENDS = {
     "liger_triton": "liger",
     "user_triton": "triton",
 }
-SUMS = ("count", "kernels", "bytes_saved", "ns_before", "ns_after")
+SUMS = ("count", "kernels", "bytes_saved", "ns_saved")
 
 
-class Fusion(Struct, frozen=True):
+class Fusion(FusionEntry, frozen=True):
     """`kernel` is the longest of the `count` kernels of B that replace `kernels` of A, per unit.
 
-    `replaces` are the ops of A that the trace shows to be in them, `sources` the lines of the
-    user's code that the compiler's records give for them. `largest_bytes` is the most that a
-    kernel of A moves.
+    `largest_bytes` is the most that a kernel of A moves.
     """
 
-    kernel: str
-    short: str
-    backend: str
-    replaces: tuple[str, ...]
-    sign: str
-    count: int
-    kernels: int
-    bytes_saved: int | None
-    ns_before: int | None
-    ns_after: int | None
-    sources: tuple[str, ...] = ()
+    short: str = ""
+    kernels: int = 0
     largest_bytes: int = 0
-
-    @property
-    def ns_saved(self) -> int | None:
-        """GPU time of A's work less that of B's."""
-        if self.ns_before is None or self.ns_after is None:
-            return None
-        return self.ns_before - self.ns_after
 
 
 def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion | None:
@@ -107,18 +80,18 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
         paths = ([op for op in reversed(kernel.path) if bare(op) in named] for kernel in before)
         replaced = [path[0] for path in paths if path]
     longest = max(after, key=lambda kernel: (_whole(kernel), kernel.length_ns or 0, kernel.name))
+    ns_before, ns_after = spent(old), spent(new)
     return Fusion(
         longest.name,
-        longest.short,
         backend(longest),
         replaces=tuple(dict.fromkeys(replaced)),
-        sign=sign,
-        count=len(after),
-        kernels=len(before),
         bytes_saved=_bytes_saved(old, new),
-        ns_before=spent(old),
-        ns_after=spent(new),
+        ns_saved=None if ns_before is None or ns_after is None else ns_before - ns_after,
+        count=len(after),
+        sign=sign,
         sources=tuple(dict.fromkeys(line for each in after for line in each.sources)),
+        short=longest.short,
+        kernels=len(before),
         largest_bytes=max(each.bytes or 0 for each in before),
     )
 
@@ -232,7 +205,7 @@ class KernelPair(Struct, frozen=True):
         return found
 
     @property
-    def ns(self) -> Change:
+    def ns(self) -> ChangeEntry:
         """The median time of one launch."""
         return measured(*(kernel.ns if kernel else Sample() for kernel in (self.a, self.b)))
 

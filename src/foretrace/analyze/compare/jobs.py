@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from foretrace.analyze.compare.measure import Change, measured, sample
+from foretrace.analyze.compare.measure import measured, sample
 from foretrace.base.units import (
     bytes_text,
     change_text,
@@ -21,7 +21,7 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.schema.documents import compare_jobs as documents
-from foretrace.schema.documents.compare import CompareVerdict
+from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
 from foretrace.schema.documents.compare_jobs import LastRank, NetworkChange
 from foretrace.schema.documents.job import JobCell, JobDocument, JobNetwork
 
@@ -128,7 +128,9 @@ def _rates(document: JobDocument) -> dict[_Equal, float]:
     }
 
 
-def _verdict(a: JobDocument, b: JobDocument, step: Change, working: Change) -> CompareVerdict:
+def _verdict(
+    a: JobDocument, b: JobDocument, step: ChangeEntry, working: ChangeEntry
+) -> CompareVerdict:
     worlds = [document.job.world_size or document.job.ranks for document in (a, b)]
     if worlds[0] != worlds[1]:
         text = f"two jobs: {count_text(worlds[0])} ranks in A, {count_text(worlds[1])} in B"
@@ -161,7 +163,7 @@ def _verdict(a: JobDocument, b: JobDocument, step: Change, working: Change) -> C
 Said = tuple[str, bool]  # a sentence, and whether it is about a change
 
 
-def _time_sentence(words: str, value: Change) -> Said:
+def _time_sentence(words: str, value: ChangeEntry) -> Said:
     if value.saved is None:
         return "", False
     if value.beyond:

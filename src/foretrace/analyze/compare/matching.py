@@ -1,13 +1,10 @@
 """Which GPU work of A corresponds to which work of B, and what of B replaces what of A.
 
-Same: name, launch configuration and op shapes agree (shapes only where both traces recorded them).
-Those that follow each other in both launch orders are paired first. Changed: another kernel, or
-another launch of the same one, in the same place; `LEVELS` define the place. The rest was removed
-or added.
+`docs/compare.md` says what is the same, changed ("Which kernel is which"; `LEVELS` define the
+place), removed or added, and how places arise ("One line a change"). The same kernels that follow
+each other in both launch orders are paired first.
 
-The pairs that keep their order cut both launch orders into places. Everything left of A in one
-place was replaced by everything left of B in that place, so nothing counts twice and nothing is
-lost. Places are joined where a kernel of B does the work of a kernel of A that runs elsewhere:
+Places are joined where a kernel of B does the work of a kernel of A that runs elsewhere:
 
 - `named`: an Inductor kernel came from some ops, by the compiler's records or by its name, and a
   kernel near by ran one of them. A Triton kernel of another author lists none: its role decides.

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from foretrace.analyze.compare.fusion import Fusion
-from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.analyze.compare.verdict import Comparison, differs
 from foretrace.analyze.rules._common import listing
@@ -26,7 +25,7 @@ from foretrace.model.metadata import device_of
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
-from foretrace.schema.documents.compare import ComparedOp
+from foretrace.schema.documents.compare import ChangeEntry, ComparedOp
 from foretrace.schema.gemm_point import GemmPoint
 
 FEW = 4  # names that one sentence holds; the tables list all
@@ -160,7 +159,7 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _times(found: Comparison) -> list[tuple[str, Change]]:
+def _times(found: Comparison) -> list[tuple[str, ChangeEntry]]:
     wall = [("Profiled wall time", found.wall_ns)]
     return [
         ("GPU time", found.gpu_ns),
@@ -170,7 +169,7 @@ def _times(found: Comparison) -> list[tuple[str, Change]]:
     ]
 
 
-def _time(name: str, value: Change, per: str) -> str:
+def _time(name: str, value: ChangeEntry, per: str) -> str:
     ratio, times = value.ratio, change_text(value.a, value.b)
     if ratio is None:
         return f"{name}: {times} {per}."

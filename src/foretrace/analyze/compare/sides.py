@@ -1,10 +1,7 @@
 """One side of a comparison: the measured repeats of a trace, and what a typical one launches.
 
-The unit that repeats is the call of a region, the step, or the whole trace, in that order. A region
-that all the traces have is the unit if its calls hold at least nine tenths of the GPU work in each
-(of the host time, where there is no GPU work): a region around the optimizer alone must not
-represent a training step. Otherwise the unit is the step. If a trace has no steps, it is the whole
-recording.
+`docs/compare.md` ("What is compared") says what repeats. A region must hold nine tenths of the GPU
+work: one around the optimizer alone must not represent a training step.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ met: it changed where the intervals of the two ratios do not overlap, or where i
 
 from __future__ import annotations
 
-from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.measure import change
 from foretrace.base.units import change_text, percent_text, ratio_text
-from foretrace.schema.documents.compare import CompareVerdict
+from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
 from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
 from foretrace.schema.documents.tries import DIFFERS, KEPT, NO_GAIN, RAISED, TriedFix, TryDocument
 
@@ -20,7 +20,7 @@ ANSWERS = (LOST, GAINED, LESS, MORE, SAME, NOT_COMPARED)
 
 def compare_tries(a: TryDocument, b: TryDocument) -> CompareTriesDocument:
     """Compare result B with result A."""
-    untouched = Change(a.baseline.median_ns, b.baseline.median_ns, (a.noise + b.noise) / 2)
+    untouched = change(a.baseline.median_ns, b.baseline.median_ns, (a.noise + b.noise) / 2)
     found = {(fix.name, *fix.base): fix for fix in b.fixes}
     rows = [_change(fix, found[key]) for fix in a.fixes if (key := (fix.name, *fix.base)) in found]
     return CompareTriesDocument(
@@ -28,8 +28,8 @@ def compare_tries(a: TryDocument, b: TryDocument) -> CompareTriesDocument:
         _side(a),
         _side(b),
         _verdict(a, b, untouched),
-        untouched.entry,
-        Change(a.best.median_ns, b.best.median_ns).entry,
+        untouched,
+        change(a.best.median_ns, b.best.median_ns),
         sorted(rows, key=lambda row: ANSWERS.index(row.answer)),
     )
 
@@ -40,7 +40,7 @@ def _side(found: TryDocument) -> TriedSide:
     return TriedSide(found.script, found.device, found.torch, found.found_by, best)
 
 
-def _verdict(a: TryDocument, b: TryDocument, untouched: Change) -> CompareVerdict:
+def _verdict(a: TryDocument, b: TryDocument, untouched: ChangeEntry) -> CompareVerdict:
     """Whether the untouched script is faster; two machines or two scripts are not comparable."""
     times = change_text(untouched.a, untouched.b)
     noise = percent_text(untouched.noise)

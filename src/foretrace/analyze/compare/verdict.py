@@ -1,15 +1,8 @@
 """Is B faster than A, and is the change worth its cost? Answered only where something proves it.
 
-1. Two programs are not compared. A kernel corresponds where its name, its op with the shapes, or a
-   matmul's FLOPs agree with those of its partner, or where one side fused it. Ops correspond by
-   name and number of calls. An eager and a compiled program share few ops and most kernels; one
-   program at two sizes or on two GPUs shares its ops.
-2. Run records beside both traces hold the wall time of a call without the profiler: they decide.
-3. Without them a call takes at least its GPU time, and at most the larger of GPU and host time in
-   the trace, because the profiler only slows the host. If these ranges of A and B do not overlap,
-   they decide.
-4. Otherwise it is inconclusive: the GPU time may fall while the host's decides, and the host's time
-   in a trace includes profiler overhead.
+Two programs are not compared. An eager and a compiled program share few ops and most kernels; one
+program at two sizes or on two GPUs shares its ops. Then run records decide, else the bounds of GPU
+and host time, else a replay of both steps: `docs/compare.md` ("The verdict") says how.
 """
 
 from __future__ import annotations
@@ -22,12 +15,18 @@ from msgspec import Struct
 from foretrace.analyze.compare.changes import WorkChange
 from foretrace.analyze.compare.fusion import KernelTable, spent
 from foretrace.analyze.compare.matching import MATMULS
-from foretrace.analyze.compare.measure import Change, Sample, measured
+from foretrace.analyze.compare.measure import Sample, measured
 from foretrace.analyze.compare.sides import Kernel, OpCalls, RepeatUnit, Side
 from foretrace.analyze.fixes import Predicted
 from foretrace.base.units import change_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.display import Displayed, View, view
-from foretrace.schema.documents.compare import ComparedOps, CompareVerdict, MarkedFix, Worth
+from foretrace.schema.documents.compare import (
+    ChangeEntry,
+    ComparedOps,
+    CompareVerdict,
+    MarkedFix,
+    Worth,
+)
 
 # Recorded pairs of one program on an H200 share 94% or more of the GPU time of one side, or 71% of
 # their ops; an H100's and an MI300X's share 99%. Unrelated pairs share at most 42% and 39%.
@@ -91,7 +90,7 @@ WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "
 WORDS["different"] = "Not comparable"
 
 
-def weigh(verdict: CompareVerdict, gpu: Change, cost_s: float | None, word: str) -> Worth:
+def weigh(verdict: CompareVerdict, gpu: ChangeEntry, cost_s: float | None, word: str) -> Worth:
     """Weigh what one `word` (call, step, run) saves against what the change costs once."""
     least, most = verdict.saves_at_least_ns, verdict.saves_at_most_ns
     saves = least if verdict.answer == "faster" else most
@@ -120,7 +119,7 @@ def cost_text(cost_s: float | None, calls: int | None, word: str) -> str:
     return f"; compile time ({time_text(cost_s * 1e9)}) breaks even after {plural(calls, word)}."
 
 
-def on_the_gpu(gpu: Change, cost_s: float | None, word: str) -> str:
+def on_the_gpu(gpu: ChangeEntry, cost_s: float | None, word: str) -> str:
     """The GPU alone got faster: this helps where the host is not the bottleneck."""
     if not gpu.beyond or gpu.saved is None or gpu.saved <= 0:
         return ""
@@ -139,7 +138,7 @@ def judge(
     a: Side,
     b: Side,
     likeness: Likeness | None,
-    wall: Change,
+    wall: ChangeEntry,
     work: tuple[WorkChange, ...],
     steps: Sequence[Predicted | None] = (),
 ) -> CompareVerdict:
@@ -186,12 +185,12 @@ def _untimed(a: Side, b: Side) -> list[str]:
     return [name for name, side in (("A", a), ("B", b)) if side.work and side.gpu.median is None]
 
 
-def differs(value: Change) -> bool:
+def differs(value: ChangeEntry) -> bool:
     """Larger than the noise; where the noise is unknown, any difference."""
     return value.saved not in (None, 0) and value.beyond is not False
 
 
-def _crowded(a: Side, b: Side, wall: Change) -> str:
+def _crowded(a: Side, b: Side, wall: ChangeEntry) -> str:
     """Why the slower side may be slow for another reason: it shared its cores while it was timed.
 
     Sharing makes no program faster, so that a faster side stays so.
@@ -204,7 +203,7 @@ def _crowded(a: Side, b: Side, wall: Change) -> str:
     return f"other programs took a core from {name} {often:.0f} times a second: record it again"
 
 
-def _by_records(wall: Change, per: str, crowded: str = "") -> CompareVerdict:
+def _by_records(wall: ChangeEntry, per: str, crowded: str = "") -> CompareVerdict:
     saved, times = wall.saved or 0.0, change_text(wall.a, wall.b)
     how = f"without the profiler ({ratio_text(wall.ratio)})"
     if saved == 0:
@@ -244,7 +243,7 @@ def _gap(a: Sample, b: Sample) -> float | None:
     return change.saved if change.beyond else None if change.beyond is None else 0.0
 
 
-def _open(a: Side, b: Side, times: list[Change], per: str) -> CompareVerdict:
+def _open(a: Side, b: Side, times: list[ChangeEntry], per: str) -> CompareVerdict:
     """What is known, and how to decide."""
     (gpu, host, _), known = times, list[str]()
     if gpu.saved is not None:
@@ -275,12 +274,12 @@ class Comparison(Displayed, Struct, frozen=True):
     work: tuple[WorkChange, ...]
     kernels: KernelTable
     ops: ComparedOps
-    gpu_ns: Change
-    cpu_ns: Change
-    wall_ns: Change
-    idle_ns: Change
-    bare_wall_ns: Change
-    bare_host_ns: Change
+    gpu_ns: ChangeEntry
+    cpu_ns: ChangeEntry
+    wall_ns: ChangeEntry
+    idle_ns: ChangeEntry
+    bare_wall_ns: ChangeEntry
+    bare_host_ns: ChangeEntry
     cost_s: float | None
     changed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess.grammar import Pattern, items, match
 from foretrace.analyze.guess.words import Amount, Compare, GuessError, split
@@ -128,8 +127,7 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
     if isinstance(found, CompareTriesDocument) and quantity == LOST:
         return 0, sum(fix.answer == LOST for fix in found.fixes), ""
     if isinstance(found, CompareTriesDocument):
-        entry: ChangeEntry = getattr(found, f"{quantity}_ns")
-        change = Change(entry.a, entry.b, entry.noise)
+        change: ChangeEntry = getattr(found, f"{quantity}_ns")
         return change.a, change.b, _noise(change) if change.noise is not None else ""
     if isinstance(found, CompareJobsDocument):
         time = next(each for each in found.times if each.what == quantity)
@@ -143,11 +141,11 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
         # Two recordings of a CPU would pass for ever.
         no_gpu = not (a or b) and found.gpu_ns.a is None and found.gpu_ns.b is None
         return (None, None, "") if no_gpu else (a, b, "")
-    value: Change = getattr(found, f"{quantity}_ns")
+    value: ChangeEntry = getattr(found, f"{quantity}_ns")
     return value.a, value.b, _noise(value)
 
 
-def _noise(value: Change | JobChange) -> str:
+def _noise(value: ChangeEntry | JobChange) -> str:
     if value.noise is None:
         return "; one repeat: noise unknown"
     within = ", within the noise" if value.beyond is False else ""

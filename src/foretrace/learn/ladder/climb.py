@@ -15,7 +15,6 @@ from pathlib import Path
 
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.articles import published
-from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sentences import changed_work, same_work
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
@@ -35,6 +34,7 @@ from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.record.profiling import need_torch
+from foretrace.schema.documents.compare import ChangeEntry
 from foretrace.schema.documents.ladder import (
     ClaimCounts,
     LadderDocument,
@@ -239,7 +239,7 @@ def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupR
             yield SetupRow(setup, changed, same)
 
 
-def _time(name: str, value: Change, per: str) -> str:
+def _time(name: str, value: ChangeEntry, per: str) -> str:
     if value.ratio == 1:
         return f"{name}: {time_text(value.a)} {per} in both."
     noise = {True: "", False: ", within the noise", None: ", inconclusive"}[value.beyond]

@@ -43,6 +43,21 @@ class ChangeEntry(Struct, frozen=True):
     ratio: float | None
     noise: float | None
 
+    @property
+    def beyond(self) -> bool | None:
+        """Whether the change is larger than the noise, which reads the same from both ends; None
+        when a time or the noise is unknown.
+        """
+        if self.a is None or self.b is None or self.noise is None:
+            return None
+        larger = max(self.a, self.b)
+        return larger > 0 and 1 - min(self.a, self.b) / larger > self.noise
+
+    @property
+    def saved(self) -> float | None:
+        """A less B."""
+        return None if self.a is None or self.b is None else self.a - self.b
+
 
 class LaunchConfig(Struct, frozen=True):
     """How a kernel was launched; None where a trace does not record it."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from foretrace.analyze.compare.changes import COPY, WorkChange
 from foretrace.analyze.compare.fusion import KernelPair, total
 from foretrace.analyze.compare.marks import mark_text
-from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.measure import change
 from foretrace.analyze.compare.sentences import called, circumstances
 from foretrace.analyze.compare.sides import Kernel, Side
 from foretrace.analyze.compare.verdict import Comparison
@@ -28,7 +28,7 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.model.modules import PYTHON
-from foretrace.schema.documents.compare import ComparedOp, TimePair
+from foretrace.schema.documents.compare import ChangeEntry, ComparedOp, TimePair
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, NetworkChange
 from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedSide
 from foretrace.show.overview.job_lines import read_text
@@ -50,7 +50,7 @@ MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TITLES = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}
 BARE = "wall, no profiler"  # known where both traces have a run record
-TIMES: dict[str, Callable[[Comparison], Change]] = {
+TIMES: dict[str, Callable[[Comparison], ChangeEntry]] = {
     "GPU time": lambda found: found.gpu_ns,
     "host, profiled": lambda found: found.cpu_ns,
     "wall, profiled": lambda found: found.wall_ns,
@@ -75,7 +75,7 @@ def quantities(every: Sequence[Comparison]) -> Section:
     if all(value.saved is None for value in times[BARE]):
         del times[BARE]
     counts = {
-        name: [Change(count(each.a), count(each.b)) for each in every]
+        name: [change(count(each.a), count(each.b)) for each in every]
         for name, count in COUNTS.items()
     }
     if all(map(on_cpu, every)):  # nothing was launched, and the host's time is the wall time
@@ -104,7 +104,7 @@ def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
 
 
 def _cells(
-    values: Sequence[Change], text: Callable[[float | None], str], mark: str = ""
+    values: Sequence[ChangeEntry], text: Callable[[float | None], str], mark: str = ""
 ) -> list[str]:
     """A, then each other trace and its ratio to A; `mark` follows a ratio within the noise."""
     cells = [text(values[0].a)]
@@ -114,7 +114,7 @@ def _cells(
     return cells
 
 
-def _noise(value: Change) -> tuple[str, str]:
+def _noise(value: ChangeEntry) -> tuple[str, str]:
     noise = percent_text(value.noise)
     if value.ratio is None or value.ratio == 1:
         return noise, "same" if value.ratio == 1 else ""
