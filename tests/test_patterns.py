@@ -97,7 +97,7 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_rules_for_private_texts_are_linear() -> None:
     """They are compiled in a loop, so that the source does not show them."""
-    rules = (*private.keys._RULES, *private._ADDRESSES, *private._PATHS)
+    rules = (*private._RULES, *private._ADDRESSES, *private._PATHS)
     assert len(rules) > 20
     assert not [each for _, each in rules if degree(each.pattern, each.flags, search=True) > 1]
 

@@ -27,7 +27,9 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """The distinct values."""
     if (table := _offsets(values)) is None:
         ordered = np.sort(values)
-        return ordered[_changes(ordered)]
+        begins = np.ones(len(ordered), bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+        return ordered[begins]
     low, offsets = table
     return _restored(np.flatnonzero(_occurring(offsets)), low, values)
 
@@ -83,13 +85,6 @@ def _occurring(offsets: Ints) -> Bools:
 
 def _restored(offsets: Ints, low: int, values: NDArray[Any]) -> NDArray[Any]:
     return (offsets + low).astype(values.dtype)
-
-
-def _changes(ordered: NDArray[Any]) -> Bools:
-    """Where a sorted column begins a new value."""
-    changes = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
-    return changes
 
 
 def median(values: Iterable[float]) -> float:

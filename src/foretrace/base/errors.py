@@ -58,18 +58,14 @@ class TraceError(ForetraceError):
     ) -> None:
         self.code, self.path, self.message = code, path, message
         self.offset, self.hint = offset, hint
-        super().__init__(self.one_line())
+        where = path if offset is None else f"{path}: byte {offset:,}"
+        tail = f"; {hint}" if hint else ""
+        super().__init__(printable(f"{where}: {message} [{code}]{tail}"))
 
     def __reduce__(self) -> tuple[Callable[..., TraceError], tuple[str, ...]]:
         """How it comes back from another process."""
         made = partial(type(self), offset=self.offset, hint=self.hint)
         return made, (self.code, self.path, self.message)
-
-    def one_line(self) -> str:
-        """The error as the command line prints it."""
-        where = self.path if self.offset is None else f"{self.path}: byte {self.offset:,}"
-        tail = f"; {self.hint}" if self.hint else ""
-        return printable(f"{where}: {self.message} [{self.code}]{tail}")
 
 
 class LimitError(TraceError):

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from foretrace.base.errors import printable
+
 _show: Callable[[str], None] | None = None
 _said: set[str] = set()
 _OFF = ("", "0", "false")
@@ -44,9 +46,8 @@ def warn(text: str) -> None:
         return
     _said.add(text)
     report()
-    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     with suppress(AttributeError, OSError, ValueError):  # stderr is closed or full
-        sys.stderr.write(f"foretrace: warning: {line}\n")
+        sys.stderr.write(f"foretrace: warning: {printable(text)}\n")
         sys.stderr.flush()
 
 

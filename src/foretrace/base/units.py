@@ -6,7 +6,7 @@ not known is None and is shown as a dash, never as zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from foretrace.base.patterns import regex
 
@@ -85,23 +85,25 @@ def range_text(
     return text(low) if text(low) == text(high) else change_text(low, high, text)
 
 
+def sum_of_all(values: Iterable[int | None]) -> int | None:
+    """The sum; None where one of them is not known."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
 def _scaled(
     value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f"
 ) -> str:
     if value is None:
         return DASH
-    size = abs(value)
     for factor, unit in steps:
-        if size >= factor:
-            return f"{_three_digits(value / factor, large)} {unit}"
+        if abs(value) >= factor:
+            shown = value / factor
+            size = abs(shown)
+            digits = large if size >= 100 else ".1f" if size >= 10 else ".2f"
+            return f"{shown:,{digits}} {unit}"
     return f"{value:.0f} {base}"
-
-
-def _three_digits(value: float, large: str) -> str:
-    size = abs(value)
-    if size >= 100:
-        return f"{value:,{large}}"
-    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
 INT64 = range(-(1 << 63), 1 << 63)

@@ -162,7 +162,7 @@ def test_a_folder_without_logs(content: dict[str, bytes], what: str, tmp_path: P
         (tmp_path / name).write_bytes(data)
     with pytest.raises(TraceError) as raised:
         compiler.read(str(tmp_path))
-    line = raised.value.one_line()
+    line = str(raised.value)
     assert what in line
     assert line.endswith("record it with `foretrace record --why`, or with TORCH_TRACE=DIR")
 

@@ -42,7 +42,7 @@ def test_profiling_imports_torch_and_the_standard_library_alone() -> None:
             elif name.partition(".")[0] not in sys.stdlib_module_names:
                 others.add(name.partition(".")[0])
     assert others == {"torch"}
-    assert {path.parent.name for path in seen} == {"profiling", "base", "private"}
+    assert {path.parent.name for path in seen} == {"profiling", "base"}
 
 
 def test_capture_is_one_signature_and_names_the_install_command_without_torch() -> None:

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch._logging import _internal, structured
 
-from foretrace.base.private.keys import words
+from foretrace.base.private import words
 from foretrace.base.version import __version__
 from foretrace.record.profiling.export import (
     BUNDLE,

@@ -21,8 +21,7 @@ from msgspec import Raw
 
 from foretrace.base import files
 from foretrace.base.patterns import regex
-from foretrace.base.private import cleaned
-from foretrace.base.private.keys import words
+from foretrace.base.private import cleaned, words
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import DAMAGE, UNCOPIED

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from foretrace.base.patterns import regex
-from foretrace.base.private.keys import words
+from foretrace.base.private import words
 from foretrace.base.version import __version__
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
 from foretrace.show.share.pseudonyms import MACHINES, Pseudonyms, by_word

@@ -22,8 +22,7 @@ from functools import cache, lru_cache, partial
 from importlib.resources import files
 
 from foretrace.base.patterns import regex
-from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random
-from foretrace.base.private.keys import words
+from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random, words
 from foretrace.names import families
 
 _DIGITS = regex(r"\d+")

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from foretrace.base import budget, files
 from foretrace.base.patterns import regex
-from foretrace.base.private.keys import words
+from foretrace.base.private import words
 from foretrace.read.snapshot import OWN_KEY
 from foretrace.schema.snapshot import ACTIONS, HeldBlock, History, Mark, Segment, Snapshot
 from foretrace.show.share.chrome import device_name, known
