@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foretrace.base.patterns import regex
+from foretrace.base.units import sum_of_all
 from foretrace.schema.ledger import Ledger
 
 ITEM_BYTES = {
@@ -156,8 +157,7 @@ class KernelCall(Struct, frozen=True):
     @property
     def bytes(self) -> int | None:
         """All bytes that the call moves; None where one access is not known."""
-        moved = [access.bytes for access in self.accesses]
-        return sum(b for b in moved if b is not None) if moved and None not in moved else None
+        return sum_of_all(each.bytes for each in self.accesses) if self.accesses else None
 
 
 class SchedulerNode(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from msgspec import Struct
 
@@ -98,14 +99,7 @@ class MeasuredRoofs(Struct, frozen=True, omit_defaults=True):
         """The fastest rate of working sets that no cache holds: of sixteen times its size, and
         more, it holds at most 6%.
         """
-        return max(
-            (
-                point.best_gbps()
-                for point in self.bandwidth
-                if point.working_set_bytes >= 16 * cache_bytes
-            ),
-            default=None,
-        )
+        return self._fastest(16 * cache_bytes, inf)
 
     def cache_gbps(self, cache_bytes: int) -> float | None:
         """The fastest rate of working sets of a quarter to a half of a cache.
@@ -113,11 +107,8 @@ class MeasuredRoofs(Struct, frozen=True, omit_defaults=True):
         An H200's L2 is two halves, and holds twice what all multiprocessors read. Of smaller sets
         the multiprocessors give a part themselves.
         """
-        return max(
-            (
-                point.best_gbps()
-                for point in self.bandwidth
-                if cache_bytes / 4 <= point.working_set_bytes <= cache_bytes / 2
-            ),
-            default=None,
-        )
+        return self._fastest(cache_bytes / 4, cache_bytes / 2)
+
+    def _fastest(self, least: float, most: float) -> float | None:
+        chosen = (each for each in self.bandwidth if least <= each.working_set_bytes <= most)
+        return max((each.best_gbps() for each in chosen), default=None)

@@ -3,16 +3,9 @@
 A worker reads one file and returns a `RankPart`: facts, and the tables below as Arrow streams.
 Everything about the job is computed from the parts; no worker and no analysis opens a trace again.
 Times are integer nanoseconds on the clock of the rank's own host, since 1970 where the file has a
-time base. Every table has a column `rank` once the parts are put together.
-
-    steps        step, start_ns, end_ns, window_start_ns, window_end_ns, compute_ns, comms_ns,
-                 both_ns, copy_ns, idle_ns, data_ns, host_ns, kernels, collectives, whole
-    collectives  id, step, group, group_size, seq, comms_id, order, collective, dtype, in_bytes,
-                 out_bytes, message_bytes, peer, on_host, stream, launch_ns, ready_ns, start_ns,
-                 end_ns, since_ns, compute_ns, copy_ns, comms_ns, idle_ns, data_ns, alone_ns
-    spans        step, kind, stream, start_ns, end_ns, count, name, collective
-    host         step, kind, start_ns, end_ns, name
-    kernels      name, short, role, signature, count, total_ns, per_step
+time base. The tables are steps, collectives, spans, host and kernels; `COLUMNS` of
+`analyze/jobs/whole_job.py` lists their columns. Each also has `rank` once the parts are put
+together.
 
 A step's window tiles the recording: from the end of the GPU work of the step before (for the first
 step: from the start of its host range) to the end of its own GPU work. `compute_ns` and `comms_ns`

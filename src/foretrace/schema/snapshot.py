@@ -15,18 +15,11 @@ from msgspec import Struct, field
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 # what an event does; an action that is not in the list is read as the last
-ACTIONS = (
-    "alloc",
-    "free_requested",
-    "free_completed",
-    "segment_alloc",
-    "segment_free",
-    "segment_map",
-    "segment_unmap",
-    "snapshot",
-    "oom",
-    "other",
-)
+_ACTIONS = """
+    alloc free_requested free_completed segment_alloc segment_free segment_map segment_unmap
+    snapshot oom other
+"""
+ACTIONS = tuple(_ACTIONS.split())
 ACTION = {name: number for number, name in enumerate(ACTIONS)}
 ALLOC, FREE, OOM = ACTION["alloc"], ACTION["free_completed"], ACTION["oom"]
 NO_STACK = 0  # the number of the empty stack

@@ -5,30 +5,15 @@
                 counts, and its time is never summed. `kind_id` is a place in `KINDS`, `name_id` one
                 in `names`: a row of text would cost more than all the rest
     names       name; its place is its number, in sorted order
-    tracks      one row per (pid, tid): id, pid, tid, process, thread, labels
     shapes      event, signature: a place in `signatures`
-    signatures  one row per distinct set of recorded arguments: dims, types, strides, concrete,
-                list_dims, list_strides
-    gpu         event, device, stream, grid, block (lists of numbers), registers, shared_memory,
-                blocks_per_sm, warps_per_sm, occupancy, graph_id, graph_node, bytes
-    autograd    event, sequence, forward_thread
-    comms       event, collective, dtype, in_elements, out_elements, group_size, group_name,
-                seq, comms_id, source_rank, target_rank (of a receive and of a send)
-    syncs       event, sync_kind, stream, wait_stream, wait_record
-    frames      event, python_id, python_parent, python_module
-    memory      event, device_type, device_id, address, bytes, total_allocated, total_reserved
-    triton      event, backend, kernel_hash, kwargs, num_warps, num_stages
-    stacks      event, call_stack, module_path
-    launches    event, kernel, grid: name and grid of what a call launches, where the profiler wrote
-                them (ROCm)
 
-`event` is the place of a row in `events`, so a side table joins by plain indexing.
+`docs/sql.md` lists the columns of the others. `event` is the place of a row in `events`, so a side
+table joins by plain indexing. A column is null where the trace has no such record.
 
 A signature has one entry per argument. In `dims` and `strides` a tensor is a list of numbers, a
 TensorList is null, and anything else (and a tensor without dimensions) is an empty list. The sizes
 of a TensorList's tensors are in `list_dims` and `list_strides`, which are null for every other
-argument. What does not fit (text where a number belongs) is null in both. A column is null where
-the trace has no such record. `types` and `concrete` are lists of text.
+argument. What does not fit (text where a number belongs) is null in both.
 """
 
 from __future__ import annotations
