@@ -18,10 +18,9 @@ from foretrace.analyze.compare.fusion import (
     differences,
     group_times,
     spent,
-    total,
 )
 from foretrace.analyze.compare.sides import Kernel
-from foretrace.base.units import change_text, count_text, plural, time_text
+from foretrace.base.units import change_text, count_text, plural, sum_of_all, time_text
 from foretrace.names import LIBRARIES
 from foretrace.schema.documents.compare import WorkRow
 
@@ -79,17 +78,12 @@ class WorkChange(WorkRow, frozen=True):
 
 def work_changes(table: KernelTable, gpu_ns: float) -> tuple[WorkChange, ...]:
     """Every row, the largest change first, what is the same last."""
-    rows = [*_changed(table.parts), *_same(table.same, gpu_ns)]
-    return tuple(sorted(rows, key=lambda row: (row.fate == "same", -abs(row.saved_ns), row.group)))
-
-
-def _changed(parts: Sequence[WorkPart]) -> list[WorkChange]:
-    """One row for all places with one kind of work."""
     by_label: defaultdict[str, list[WorkPart]] = defaultdict(list)
-    for part in parts:
-        fused = part.fusion is not None or part.undone is not None
-        by_label[_label(part.a, part.b, fused=fused)].append(part)
-    return [_row(label, members) for label, members in by_label.items()]
+    for part in table.parts:  # one row for all places with one kind of work
+        by_label[_label(part)].append(part)
+    rows = [_row(label, members) for label, members in by_label.items()]
+    rows += _same(table.same, gpu_ns)
+    return tuple(sorted(rows, key=lambda row: (row.fate == "same", -abs(row.saved_ns), row.group)))
 
 
 def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
@@ -138,17 +132,17 @@ def _same(rows: Sequence[KernelPair], gpu_ns: float) -> list[WorkChange]:
 
 def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     count, fate = sum(row.count for row in rows), "changed" if how else "same"
-    a, b = total([row.spent_a for row in rows]), total([row.spent_b for row in rows])
+    a, b = (sum_of_all(getattr(row, name) for row in rows) for name in ("spent_a", "spent_b"))
     copies = sum(row.count for row in rows if not row.kernel.is_kernel)
     places = tuple(WorkPart((old,), (new,), None, None) for row in rows for old, new in row.pairs)
     return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, places)
 
 
-def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:
+def _label(part: WorkPart) -> str:
     """What the work is mostly called; both names where other work took a place."""
-    old, new = _groups(a), _groups(b)
-    if fused or not old or not new or old[0] == new[0]:
-        return _names(a, b)[0]
+    old, new = _groups(part.a), _groups(part.b)
+    if part.fusion or part.undone or not old or not new or old[0] == new[0]:
+        return _names(part.a, part.b)[0]
     return f"{old[0]} to {new[0]}"
 
 

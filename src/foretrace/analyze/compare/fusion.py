@@ -32,6 +32,7 @@ from foretrace.analyze.compare.matching import (
 )
 from foretrace.analyze.compare.measure import Sample, measured
 from foretrace.analyze.compare.sides import Kernel
+from foretrace.base.units import sum_of_all
 from foretrace.names import families
 from foretrace.schema.documents.compare import ChangeEntry, FusionEntry, LaunchConfig
 
@@ -104,7 +105,7 @@ def summed(found: Sequence[Fusion]) -> tuple[Fusion, ...]:
     return tuple(
         replace(
             group[0],
-            **{name: total([getattr(each, name) for each in group]) for name in SUMS},
+            **{name: sum_of_all(getattr(each, name) for each in group) for name in SUMS},
             largest_bytes=max(each.largest_bytes for each in group),
         )
         for group in groups.values()
@@ -119,7 +120,7 @@ def backend(kernel: Kernel) -> str:
 
 def spent(work: Sequence[Kernel]) -> int | None:
     """The sum of their times; None when one of them is unknown."""
-    return total([each.length_ns for each in work])
+    return sum_of_all(each.length_ns for each in work)
 
 
 def _sign(before: Sequence[Kernel], after: Sequence[Kernel], sign: str) -> str:
@@ -163,23 +164,17 @@ def _all_held(holders: Sequence[Kernel], work: Sequence[Kernel]) -> bool:
 
 
 def _bytes_saved(before: Sequence[Kernel], after: Sequence[Kernel]) -> int | None:
-    old, new = (total([each.bytes for each in side]) for side in (before, after))
+    old, new = (sum_of_all(each.bytes for each in side) for side in (before, after))
     if old is None or new is None:
         return None
     if not any(kernel.estimated for kernel in after):
         return old - new
-    written = total([kernel.written for kernel in before[:-1]])
+    written = sum_of_all(kernel.written for kernel in before[:-1])
     if written is None:
         return None
     # An estimate above A's traffic counts arguments of which little is used, such as an embedding's
     # table: the saving is not known.
     return min(old - new, 2 * written) if new < old else None
-
-
-def total(values: Sequence[int | None]) -> int | None:
-    """The sum, or None when one of them is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 class KernelPair(Struct, frozen=True):

@@ -80,18 +80,16 @@ class Alignment(Struct):
 
     def places(self) -> tuple[dict[int, int], dict[int, int]]:
         """For what is left in A and in B: how many pairs that kept their order precede it."""
-        kept = self._kept_order()
+        pairs = sorted(self.same + self.changed)
+        turned = sorted((j, i) for i, j in pairs)
+        # the most pairs that follow each other in both orders; the same ones from either side
+        if turned < pairs or (turned == pairs and _spelled(self.b) < _spelled(self.a)):
+            kept = [*_turned(_rising(turned))]
+        else:
+            kept = _rising(pairs)
         spots_a, spots_b = [i for i, _ in kept], [j for _, j in kept]
         places_a = {i: bisect_right(spots_a, i) for i in self.left_a}
         return places_a, {j: bisect_right(spots_b, j) for j in self.left_b}
-
-    def _kept_order(self) -> list[Pair]:
-        """The most pairs that follow each other in both orders; the same ones from either side."""
-        pairs = sorted(self.same + self.changed)
-        turned = sorted((j, i) for i, j in pairs)
-        if turned < pairs or (turned == pairs and _spelled(self.b) < _spelled(self.a)):
-            return [(i, j) for j, i in _rising(turned)]
-        return _rising(pairs)
 
     def mirrored(self) -> Alignment:
         """The same with A and B exchanged."""

@@ -45,21 +45,17 @@ def _verdict(a: TryDocument, b: TryDocument, untouched: ChangeEntry) -> CompareV
     times = change_text(untouched.a, untouched.b)
     noise = percent_text(untouched.noise)
     text = f"untouched {times} per step ({ratio_text(untouched.ratio)}; noise {noise})"
-    if apart := _apart(a, b):
-        return CompareVerdict("different", f"{'; '.join(apart)}; {text}", "tries")
-    if not untouched.beyond:
-        return CompareVerdict("inconclusive", f"{text}, within the noise", "tries")
-    return CompareVerdict("faster" if (untouched.saved or 0) > 0 else "slower", text, "tries")
-
-
-def _apart(a: TryDocument, b: TryDocument) -> list[str]:
-    """Why the times of two results are not those of one program."""
     pairs = {
         "two machines": (a.device, b.device),
         "two scripts": tuple(each.script.replace("\\", "/").rpartition("/")[2] for each in (a, b)),
         "two kinds of steps": (a.found_by, b.found_by),
     }
-    return [f"{what}: {old} in A, {new} in B" for what, (old, new) in pairs.items() if old != new]
+    apart = [f"{what}: {old} in A, {new} in B" for what, (old, new) in pairs.items() if old != new]
+    if apart:
+        return CompareVerdict("different", f"{'; '.join(apart)}; {text}", "tries")
+    if not untouched.beyond:
+        return CompareVerdict("inconclusive", f"{text}, within the noise", "tries")
+    return CompareVerdict("faster" if (untouched.saved or 0) > 0 else "slower", text, "tries")
 
 
 def _change(a: TriedFix, b: TriedFix) -> TriedChange:

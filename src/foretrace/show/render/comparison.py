@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from foretrace.analyze.compare.changes import COPY, WorkChange
-from foretrace.analyze.compare.fusion import KernelPair, total
+from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.marks import mark_text
 from foretrace.analyze.compare.measure import change
 from foretrace.analyze.compare.sentences import called, circumstances
@@ -25,6 +25,7 @@ from foretrace.base.units import (
     plural,
     range_text,
     ratio_text,
+    sum_of_all,
     time_text,
 )
 from foretrace.model.modules import PYTHON
@@ -348,7 +349,7 @@ def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
 
 
 def _spent(rows: Sequence[WorkChange]) -> list[str]:
-    a, b = total([row.ns_a for row in rows]), total([row.ns_b for row in rows])
+    a, b = sum_of_all(row.ns_a for row in rows), sum_of_all(row.ns_b for row in rows)
     saved = "" if a is None or b is None else time_text(a - b)
     return [time_text(a), time_text(b), saved]
 
