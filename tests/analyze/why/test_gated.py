@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.analyze.why.explained import explained
+from foretrace.analyze.why import explain
 from foretrace.analyze.why.gated import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, KernelCall
 from foretrace.schema.compiler import NamedTensor as Tensor
 from foretrace.schema.documents.why import CompiledKernel
 from foretrace.show.overview.why import backends, lines
-from model.compiled.recorded import DATA, compiled, joined
+from model.compiled.recorded import DATA, compiled
 from opened_traces import opened
 
 LINEAR, GELU, MUL = "torch._C._nn.linear", "torch._C._nn.gelu", "operator.mul"
@@ -20,7 +20,7 @@ NOTHING = Ran(compiled("mlp"), None, None)
 
 def test_the_mlp_of_a_recorded_run() -> None:
     run, trace = compiled("mlp"), opened(DATA / "mlp" / "trace.json.gz")
-    why = explained(run, trace, joined(run, trace))
+    why = explain(run, trace)
     (found,) = why.gated_mlps
     assert (found.activation, found.size) == ("gelu", (8192, 768, 3072))
     assert found.time_ns == sum(row.time_ns or 0 for row in why.kernels)

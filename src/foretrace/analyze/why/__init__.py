@@ -32,10 +32,9 @@ def explain(run: CompilerRun, trace: Trace | None = None, other: CompilerRun | N
     """The document of `foretrace why --json`; `other` says what a second run made of pairs."""
     from foretrace.analyze.why.explained import explained
 
-    if trace is None:
-        return explained(run, None, None, other)
-    trace.compiler_records.use(run)
-    return explained(run, trace, trace.compiler_records.launches, other)
+    if trace is not None:
+        trace.compiler_records.use(run)
+    return explained(run, trace, other)
 
 
 def trace_of(path: str, bundle: str, limits: Limits) -> str | None:

@@ -4,12 +4,7 @@ Every kernel of a compiled graph: its lines, nodes, code, traffic and launches.
 
 The traffic of a fused kernel is compared with that of its ops, if each read and wrote its own
 tensors. Views move nothing. An op that reads a view reads at most the memory behind it: an expanded
-tensor counts once, a slice as the slice.
-
-Views whose strides the log recorded are the same bytes in another order, and nothing is copied:
-`t()` of a weight [64, 32] with strides (32, 1) is [32, 64] with strides (1, 32). The wrapper passes
-the weight's own memory under these strides to the library. There the order of an operand is a
-letter of the kernel's layout: `tn` is a transposed weight and an input as it is.
+tensor counts once, a slice as the slice. Views that only reorder are in `docs/why.md` ("Strides").
 """
 
 from __future__ import annotations
@@ -23,11 +18,10 @@ from foretrace.analyze.why.gated import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
 from foretrace.base.errors import UsageError
-from foretrace.base.units import plural
+from foretrace.base.units import plural, sum_of_all
 from foretrace.model.compiled.accesses import base_op
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.model.compiled.compile_log import by_function, resume_name, stage_times
-from foretrace.model.compiled.launches import Launches
 from foretrace.names.families import VIEWS
 from foretrace.schema.compiler import (
     Compilation,
@@ -65,17 +59,14 @@ def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[Compil
     generated = {kernel.name: kernel for kernel in part.kernels}
     groups: dict[tuple[str, Shape], list[KernelCall]] = {}
     for call in part.calls:
-        groups.setdefault((call.kernel, _sizes(call)), []).append(call)
+        sizes = tuple(
+            (each.mode, each.tensor.dtype, each.tensor.shape, each.tensor.stride, each.bytes)
+            for each in call.accesses
+        )
+        groups.setdefault((call.kernel, sizes), []).append(call)
     unfused = Unfused(part)
     for calls in groups.values():
         yield _entry(part, graph, calls, generated.get(calls[0].kernel), unfused, ran)
-
-
-def _sizes(call: KernelCall) -> Shape:
-    return tuple(
-        (each.mode, each.tensor.dtype, each.tensor.shape, each.tensor.stride, each.bytes)
-        for each in call.accesses
-    )
 
 
 def _entry(
@@ -164,12 +155,11 @@ class Unfused:
 
     def traffic(self, nodes: Sequence[str]) -> UnfusedTraffic | None:
         """None where no graph is recorded."""
-        own = [node for node in nodes if self.holders[node] < 2]
-        shared = sum(self.post_grad.computes(node) for node in nodes) - sum(
-            self.post_grad.computes(node) for node in own
-        )
-        if not any(self.post_grad.computes(node) for node in own):
+        computing = [node for node in nodes if self.post_grad.computes(node)]
+        own = [node for node in computing if self.holders[node] < 2]
+        if not own:
             return None
+        shared = len(computing) - len(own)
         ops = None if shared else self._by_ops(nodes)
         return UnfusedTraffic(ops, self.post_grad.total(own), shared)
 
@@ -184,11 +174,8 @@ class Unfused:
                 return None
             ops += [op] if held else []
         told = {node for node in inside if self.post_grad.computes(node)}
-        if not ops or any(node not in self.origin for node in told):
-            return None
-        if not all(op in self.dynamo.nodes for op in ops):
-            return None
-        return self.dynamo.total(ops)
+        known = told <= self.origin.keys() and self.dynamo.nodes.keys() >= {*ops}
+        return self.dynamo.total(ops) if ops and known else None
 
 
 class _Traffic:
@@ -206,37 +193,25 @@ class _Traffic:
     def total(self, names: Sequence[str]) -> int | None:
         """Bytes that these nodes read and write one by one; None where one is not known."""
         chosen = [self.nodes[name] for name in names if self.computes(name)]
-        parts = [self._moved(node) for node in chosen]
-        known = [part for part in parts if part is not None]
-        return sum(known) if known and len(known) == len(parts) else None
-
-    def _moved(self, node: GraphNode) -> int | None:
-        written = node.tensor.bytes if node.tensor else None
-        read = [self._read(name) for name in dict.fromkeys(node.inputs)]
-        if written is None or any(part is None for part in read):
-            return None
-        return written + sum(part or 0 for part in read)
+        parts = [node.tensor.bytes if node.tensor else None for node in chosen]
+        parts += [self._read(name) for node in chosen for name in dict.fromkeys(node.inputs)]
+        return sum_of_all(parts) if parts else None
 
     def _read(self, name: str) -> int | None:
         """Bytes behind a name: through views, the fewest on the way."""
         least: int | None = None
         for _ in range(64):  # a chain of views is short; a damaged graph may have a circle
-            tensor = self._tensor(name)
-            if tensor is None:
-                return 0 if least is None and name not in self.nodes else least
-            size = tensor.bytes
-            if size is None:
-                return None
-            least = size if least is None else min(least, size)
             node = self.nodes.get(name)
+            tensor = node.tensor if node else self.inputs.get(name)
+            if tensor is None:
+                return 0 if least is None and node is None else least
+            if tensor.bytes is None:
+                return None
+            least = tensor.bytes if least is None else min(least, tensor.bytes)
             if node is None or not is_view(node) or not node.inputs:
                 return least
             name = node.inputs[0]
         return least
-
-    def _tensor(self, name: str) -> NamedTensor | None:
-        node = self.nodes.get(name)
-        return node.tensor if node else self.inputs.get(name)
 
 
 def is_view(node: GraphNode) -> bool:
@@ -320,21 +295,21 @@ def layout(call: KernelCall) -> str:
 
 
 def _reordered(graph: FxGraph) -> Iterator[tuple[GraphNode, NamedTensor]]:
-    """Nodes that reorder a tensor, with that tensor, where both have strides."""
+    """Nodes that put the dimensions of a tensor, each with its stride, into another order, with
+    that tensor.
+    """
     tensors = {node.name: node.tensor for node in graph.nodes if node.tensor}
     tensors.update({each.name: each for each in graph.inputs})
     for node in graph.nodes:
         source = tensors.get(node.inputs[0]) if node.inputs else None
         op = node.target.removeprefix("torch.ops.aten.").removeprefix("aten.").partition(".")[0]
-        if op in _ORDERS and source and node.tensor and _is_order(source, node.tensor):
-            yield node, source
-
-
-def _is_order(source: NamedTensor, result: NamedTensor) -> bool:
-    """Whether two tensors have the same dimensions, each with its stride, in another order."""
-    before, after = (list(zip(each.shape, each.stride, strict=False)) for each in (source, result))
-    known = len(source.stride) == len(source.shape) and len(result.stride) == len(result.shape)
-    return known and before != after and sorted(before, key=str) == sorted(after, key=str)
+        if op not in _ORDERS or not source or not node.tensor:
+            continue
+        pair = (source, node.tensor)
+        if all(len(each.stride) == len(each.shape) for each in pair):
+            before, after = (list(zip(each.shape, each.stride, strict=True)) for each in pair)
+            if before != after and sorted(before, key=str) == sorted(after, key=str):
+                yield node, source
 
 
 def _view(
@@ -362,12 +337,10 @@ _NO_KERNEL = ("extern", "unpack", "nop")
 
 
 def explained(
-    run: CompilerRun,
-    trace: Trace | None,
-    launches: Launches | None,
-    other: CompilerRun | None = None,
+    run: CompilerRun, trace: Trace | None, other: CompilerRun | None = None
 ) -> documents.Why:
     """Everything that is known about compiled code; `other` is a second run to look into."""
+    launches = trace.compiler_records.launches if trace else None
     ran = Ran(run, trace, launches)
     pieces = [(part, graph_name(part)) for each in run.compilations for part in parts(each)]
     costs = [_cost(each) for each in run.compilations]
@@ -399,10 +372,13 @@ def explained(
         strides=[row for each in run.compilations for row in strided_views(each)],
         gated_mlps=[row for each in run.compilations for row in gated_mlps(each, ran)],
     )
-    if trace is not None:
+    if trace is not None and launches is not None:
+        gpu = trace.gpu
         found.device, found.steps = trace.about.device, len(trace.spans.steps)
-        found.launches, found.compiled_ns = ran.count, ran.time_ns
-        found.gpu_ns, found.unexplained = ran.whole_ns, ran.unexplained
+        found.launches = launches.joined
+        found.compiled_ns = sum(each.total_ns for each in launches.calls)
+        found.gpu_ns = gpu.busy(gpu.usable) if len(gpu) else None
+        found.unexplained = [ran.name(event) for event in launches.left]
     return found
 
 
@@ -422,11 +398,8 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
     calls = part.calls
     found = ran.of(calls)
     dynamo = part.graph_at("dynamo")
-    lines = (
-        {(node.source.file, node.source.line) for node in dynamo.nodes if node.source}
-        if dynamo
-        else set()
-    )
+    sources = [node.source for node in dynamo.nodes] if dynamo else []
+    lines = {(each.file, each.line) for each in sources if each}
     return documents.RegionStages(
         part.id,
         name,

@@ -28,7 +28,8 @@ def gated_mlps(compilation: Compilation, ran: Ran) -> Iterator[GatedMlp]:
     nodes = {node.name: node for node in graph.nodes}
     for down in graph.nodes:
         found = _parts(nodes, down)
-        calls = _computed_by(forward, found)
+        inside = {each for node in found for each in forward.decompositions.get(node.name, ())}
+        calls = [call for call in forward.calls if inside.intersection(call.nodes)]
         if found and sum(call.extern for call in calls) >= len(found) - 2:
             yield _entry(compilation, found, calls, ran)
 
@@ -51,11 +52,6 @@ def _parts(nodes: Nodes, down: GraphNode) -> list[GraphNode]:
 def _op(node: GraphNode) -> str:
     """`linear` for `torch._C._nn.linear`."""
     return node.target.rpartition(".")[2]
-
-
-def _computed_by(part: Compilation, found: list[GraphNode]) -> list[KernelCall]:
-    inside = {each for node in found for each in part.decompositions.get(node.name, ())}
-    return [call for call in part.calls if inside.intersection(call.nodes)]
 
 
 def _entry(

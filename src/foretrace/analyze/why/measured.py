@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.units import sum_of_all
 from foretrace.model.compiled.launches import CallRun, Launches
 from foretrace.model.metadata import device_of
 from foretrace.schema.compiler import CompilerRun, KernelCall
@@ -28,8 +29,7 @@ def _sizes(
         for each in (*others[place : place + 1], run):
             for access in each.call.accesses if each.call else ():
                 known[access.tensor.name] = access.tensor.bytes
-        found = [known.get(name) for name in wanted]
-        yield None if None in found else sum(size for size in found if size is not None)
+        yield sum_of_all(known.get(name) for name in wanted)
 
 
 class CallRuns(Struct, frozen=True):
@@ -65,10 +65,10 @@ class Ran:
     """What a trace says about the calls of a run; without a trace, nothing."""
 
     def __init__(self, run: CompilerRun, trace: Trace | None, found: Launches | None) -> None:
-        self.trace, self.found = trace, found
+        self.trace = trace
         self.by_call = {
             id(run.compilations[each.compilation].calls[each.call]): each.runs
-            for each in (self.found.calls if self.found else ())
+            for each in (found.calls if found else ())
         }
 
     def of(self, calls: Sequence[KernelCall]) -> CallRuns:
@@ -76,11 +76,12 @@ class Ran:
         if self.trace is None:
             return CallRuns([], [])
         runs = [run for call in calls for run in self.runs(call)]
-        names = dict.fromkeys(self._name(event) for run in runs for event in run.kernels)
+        names = dict.fromkeys(self.name(event) for run in runs for event in run.kernels)
         launches = sum(len(run.kernels) for run in runs)
         return CallRuns(runs, list(names), launches, sum(run.ns for run in runs))
 
-    def _name(self, event: int) -> str:
+    def name(self, event: int) -> str:
+        """The name of an event."""
         assert self.trace is not None  # only a trace has events
         name: str = self.trace.host.names[self.trace.host.name[event]]
         return name
@@ -152,34 +153,12 @@ class Ran:
     @cached_property
     def triton(self) -> dict[int, dict[str, Any]]:
         """How Triton kernels were configured, by op."""
-        table = self.trace.tables["triton"] if self.trace is not None else None
-        return (
-            {row["event"]: row for row in table.iter_rows(named=True)} if table is not None else {}
-        )
+        if self.trace is None:
+            return {}
+        return self.trace.tables["triton"].rows_by_key("event", named=True, unique=True)
 
     @cached_property
     def cases(self) -> dict[int, int]:
         """The case of every kernel, by event."""
         listed = self.trace.kernel_cases["kernels"].to_list() if self.trace is not None else []
         return {event: at for at, events in enumerate(listed) for event in events}
-
-    @property
-    def count(self) -> int | None:
-        """Kernels of compiled code that a call explains."""
-        return self.found.joined if self.found else None
-
-    @property
-    def time_ns(self) -> int | None:
-        """Time of all kernels of compiled code."""
-        return sum(each.total_ns for each in self.found.calls) if self.found else None
-
-    @property
-    def whole_ns(self) -> int | None:
-        """GPU time of the whole trace."""
-        gpu = self.trace.gpu if self.trace is not None else None
-        return gpu.busy(gpu.usable) if gpu is not None and len(gpu) else None
-
-    @property
-    def unexplained(self) -> list[str]:
-        """Kernels that compiled code launched and no call explains, by name."""
-        return [self._name(event) for event in self.found.left] if self.found else []

@@ -25,6 +25,7 @@ from foretrace.analyze.why.refusals import (
     nodes_of_calls,
     why_apart,
 )
+from foretrace.base.units import sum_of_all
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.schema.compiler import (
     MEMBER,
@@ -167,16 +168,15 @@ def _separation(
     calls = [compilation.calls[place] if place is not None else None for place in places]
     a_ns, b_ns = _times(pair, calls, trace)
     spent = [a_ns, b_ns] if pair.produced else [b_ns]
-    moved = [count for count in (pair.written, pair.read) if count is not None]
     shared, found = pair.shared[0].name, why_apart(order, pair, known.refusals)
     return Separation(
         calls[0].name if calls[0] else a.target or a.name,
         calls[1].name if calls[1] else b.target or b.name,
         REASONS[found],
         refused[-1].words if refused else "",
-        None if None in spent else sum(ns for ns in spent if ns is not None),
+        sum_of_all(spent),
         found,
-        sum(moved) if len(moved) == 2 else None,
+        sum_of_all((pair.written, pair.read)),
         compilation.id,
         sources=tuple(dict.fromkeys(line for call in calls if call for line in call.sources)),
         refusals=sum(each.times for each in refused),
@@ -247,10 +247,8 @@ def _together(
                 spent[place] = spent.get(place, 0) + ns
     if not spent or trace is None:
         return None
-    total = 0
-    for place, ns in spent.items():
-        total += min(ns, trace.whole(compilation.calls[place]))
-    return total
+    calls = compilation.calls
+    return sum(min(ns, trace.whole(calls[place])) for place, ns in spent.items())
 
 
 def _times(

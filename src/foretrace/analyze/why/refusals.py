@@ -1,14 +1,11 @@
-"""Inductor's words for not fusing two nodes, as one of a dozen plain reasons.
+"""Inductor's words for not fusing two nodes, as one of a dozen plain reasons (`docs/why.md`).
 
-Inductor says "no shared data" of two nodes that go through one buffer in different ways: it counts
-only reads and writes with equal expressions. Where both use a buffer, the index expressions say
-what differs: the number of elements, or their order. Inductor does not try to fuse extern kernels.
+Where both use a buffer, the index expressions say what differs: the number of elements, or their
+order. Inductor counts only reads and writes with equal expressions as shared data.
 
 Behind a graph break Dynamo compiles the code as another function, `torch_dynamo_resume_in_f_at_52`.
 A result of the first graph and an argument of the second are the same tensor if they have the same
 name, or if no other result and no other argument has that type and these sizes.
-
-Kernels of one graph that share data: one writes what the other reads, or both read an input.
 
 Each read counts in one pair: with the kernel that wrote the buffer, or, if it is an input of the
 graph and large, with the kernel that read it before. The nodes are those of the scheduler after
@@ -25,6 +22,7 @@ from msgspec.structs import replace
 
 from foretrace.analyze.why.measured import Ran
 from foretrace.base.patterns import regex
+from foretrace.base.units import sum_of_all
 from foretrace.model.compiled.compile_log import by_function, resume_name
 from foretrace.model.compiled.scheduler import elements, split, walk
 from foretrace.schema.compiler import (
@@ -72,10 +70,10 @@ def neighbours(
         reads = [_read(b, tensors[name]) for name in made]
         reads += [_least(_read(a, tensors[name]), _read(b, tensors[name])) for name in both]
         spared = [name for name in made if graph.only(name, to)]
-        written = _sum([tensors[name].bytes for name in spared])
+        written = sum_of_all(tensors[name].bytes for name in spared)
         memory = [tuple(graph.memory.get(n, n) for n in names) for names in (tensors, spared)]
         shared = tuple(tensors.values())
-        yield Neighbours(a, b, shared, written, _sum(reads), bool(made), *memory)
+        yield Neighbours(a, b, shared, written, sum_of_all(reads), bool(made), *memory)
 
 
 class NodeOrder:
@@ -232,19 +230,15 @@ def _read(node: SchedulerNode, tensor: NamedTensor) -> int | None:
     """Bytes that a node reads of a buffer: all of it, or what its index reaches at most."""
     whole, item = tensor.bytes, ITEM_BYTES.get(tensor.dtype)
     counts = [elements(index) for name, index in node.index if name == tensor.name]
-    if whole is None or item is None or not counts or None in counts:
+    reached = sum_of_all(counts)
+    if whole is None or item is None or not counts or reached is None:
         return whole
-    return min(whole, item * sum(count for count in counts if count is not None))
+    return min(whole, item * reached)
 
 
 def _least(a: int | None, b: int | None) -> int | None:
     known = [each for each in (a, b) if each is not None]
     return min(known) if known else None
-
-
-def _sum(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 REASONS = {
@@ -502,18 +496,15 @@ def _separation(
     trace: Ran | None,
 ) -> Separation:
     a, b = first.calls[made], second.calls[used]
-    size = tensor.bytes
-    a_ns, b_ns = (
-        (trace.spent(a, size, (), b), trace.spent(b, size, (), a))
-        if trace and size
-        else (None, None)
-    )
+    size, a_ns, b_ns = tensor.bytes, None, None
+    if trace and size:
+        a_ns, b_ns = trace.spent(a, size, (), b), trace.spent(b, size, (), a)
     return Separation(
         a.name,
         b.name,
         REASONS["graph_break"],
         "",
-        None if a_ns is None or b_ns is None else a_ns + b_ns,
+        sum_of_all((a_ns, b_ns)),
         "graph_break",
         2 * size if size is not None else None,
         first.id,
