@@ -92,7 +92,9 @@ def graph(
     rank, start, end, begin = (
         work[name].to_numpy() for name in ("rank", "start_ns", "end_ns", "window_start_ns")
     )
-    lane = _lanes(rank, start, end, begin)
+    ranks, number = coded(rank)  # each rank has a place of its own on one axis
+    room = int(end.max()) - int(min(start.min(), begin.min())) + 1
+    lane = number * room
     before, inside = _before(work, start + lane, end + lane)
     collective = filled(work["collective_id"], -1)
     ready_ns = np.where(work["ready_ns"].is_null().to_numpy(), begin, filled(work["ready_ns"], 0))
@@ -107,7 +109,7 @@ def graph(
         last=_last(collective, start, end),
         ready=_ready(work, start + lane, end + lane, ready_ns + lane),
         ready_ns=ready_ns,
-        loading=_loading(job, clocks, windows, rank, lane),
+        loading=_loading(job, clocks, windows, ranks, room),
         lane=lane,
     )  # fmt: skip
 
@@ -192,15 +194,6 @@ def _collectives(job: Job, matched: MatchedCollectives) -> pl.LazyFrame:
     )
 
 
-def _lanes(rank: Ints, start: Ints, end: Ints, begin: Ints) -> Ints:
-    """What moves the times of each rank to a place of their own on one axis."""
-    first = np.flatnonzero(np.append(True, rank[1:] != rank[:-1]))
-    low = np.minimum.reduceat(np.minimum(start, begin), first)
-    room = np.maximum.reduceat(end, first) - low + 1
-    found: Ints = np.repeat(np.cumsum(room) - room - low, np.diff(np.append(first, len(rank))))
-    return found
-
-
 def _before(work: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Bools]:
     """What each row waited for, and whether it started under it."""
     rank, stream, kind = work["rank"].to_numpy(), work["stream"].to_numpy(), work["kind"]
@@ -253,7 +246,7 @@ def _last(collective: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _loading(
-    job: Job, clocks: pl.DataFrame, windows: pl.DataFrame, rank: Ints, lane: Ints
+    job: Job, clocks: pl.DataFrame, windows: pl.DataFrame, ranks: Ints, room: int
 ) -> IntervalUnion:
     begin, until = pl.col("own_window_start_ns"), pl.col("own_window_end_ns")
     inside = (
@@ -265,8 +258,7 @@ def _loading(
         .collect()
     )
     found = aligned(inside, clocks, "start_ns", "end_ns")
-    first = np.flatnonzero(np.append(True, rank[1:] != rank[:-1]))
-    shift = lane[first][np.searchsorted(rank[first], found["rank"].to_numpy())]
+    shift = np.searchsorted(ranks, found["rank"].to_numpy()) * room
     return IntervalUnion(*(found[name].to_numpy() + shift for name in ("start_ns", "end_ns")))
 
 

@@ -131,10 +131,6 @@ _CHANNEL = ("label", "sender", "receiver", "collective")
 _KEPT = (
     "rank", "id", "step", "seq", "dtype", "message_bytes", "group_size", "start_ns", "end_ns",
 )  # fmt: skip
-_READ = (
-    "rank", "id", "step", "group", "group_size", "seq", "comms_id", "order", "collective", "dtype",
-    "message_bytes", "peer", "start_ns", "end_ns",
-)  # fmt: skip
 
 
 class MatchedCollectives(Struct, frozen=True):
@@ -239,7 +235,6 @@ def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:
     identity = pl.when(unlisted).then(pl.col("comms_id").hash())
     return (
         job.table("collectives")
-        .select(_READ)
         .join(told.lazy().drop("size", "role"), on=("rank", "group"), how="left", nulls_equal=True)
         .with_columns(
             pl.coalesce("label", "group", pl.lit("")).alias("label"),
