@@ -320,6 +320,7 @@ def beside(work: Sequence[Kernel], same: Sequence[Pair], side: int) -> dict[int,
 
 SIGNS = ("name", "epilogue", "merged", "place", "pair")  # the strongest first
 Node = tuple[str, int]  # a side and a position
+Parts = dict[Node, set[Node]]  # of each node all that belong together, one set for all of them
 
 
 class Replacement(Struct, frozen=True):
@@ -356,21 +357,20 @@ def replacements(found: Alignment) -> list[Replacement]:
         a, b = here_a[place], here_b[place]
         links["place"] += [*((i, b[0]) for i in a), *((a[0], j) for j in b)]
     links["name"] = [*named(rest), *_turned(named(rest.mirrored()))]
-    parts = _Parts()
-    for i in (*found.left_a, *(i for i, _ in found.changed)):
-        parts.join(("a", i), ("a", i))
-    for j in (*found.left_b, *(j for _, j in found.changed)):
-        parts.join(("b", j), ("b", j))
+    nodes = [("a", i) for i in (*found.left_a, *(i for i, _ in found.changed))]
+    nodes += [("b", j) for j in (*found.left_b, *(j for _, j in found.changed))]
+    parts = {node: {node} for node in nodes}
     signs: defaultdict[Node, set[str]] = defaultdict(set)
     for sign, pairs in links.items():
         for i, j in pairs:
-            parts.join(("a", i), ("b", j))
+            _join(parts, ("a", i), ("b", j))
             signs["a", i].add(sign)
     for side, copies in copied.items():
         for copy, kernel in copies.items():
-            parts.join((side, copy), (side, kernel))
+            _join(parts, (side, copy), (side, kernel))
     _join_lone(found, parts)
-    return [_replacement(members, signs) for members in parts.groups()]
+    groups = {id(members): members for members in parts.values()}.values()
+    return [_replacement(members, signs) for members in sorted(map(sorted, groups))]
 
 
 def by_group(part: Replacement, found: Alignment, unlike: Container[str]) -> list[Replacement]:
@@ -400,28 +400,12 @@ def unlike_groups(found: Alignment) -> frozenset[str]:
     return frozenset(a & b)
 
 
-class _Parts:
-    """Sets of nodes that only grow together."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Node, Node] = {}
-
-    def top(self, node: Node) -> Node:
-        self.parent.setdefault(node, node)
-        while self.parent[node] != node:
-            self.parent[node] = self.parent[self.parent[node]]
-            node = self.parent[node]
-        return node
-
-    def join(self, one: Node, other: Node) -> None:
-        first, second = sorted((self.top(one), self.top(other)))
-        self.parent[second] = first
-
-    def groups(self) -> list[list[Node]]:
-        found: defaultdict[Node, list[Node]] = defaultdict(list)
-        for node in sorted(self.parent):
-            found[self.top(node)].append(node)
-        return list(found.values())
+def _join(parts: Parts, one: Node, other: Node) -> None:
+    """Make one set of the sets that hold two nodes."""
+    small, large = sorted((parts[one], parts[other]), key=len)
+    if small is not large:
+        large |= small
+        parts.update(dict.fromkeys(small, large))
 
 
 def _replacement(nodes: Sequence[Node], signs: Mapping[Node, set[str]]) -> Replacement:
@@ -434,12 +418,12 @@ def _turned(pairs: Iterable[Pair]) -> Iterator[Pair]:
     return ((i, j) for j, i in pairs)
 
 
-def _join_lone(found: Alignment, parts: _Parts) -> None:
+def _join_lone(found: Alignment, parts: Parts) -> None:
     """Work of one side alone, of one group in one place, is one removal or one addition."""
     for side, work, places in zip("ab", (found.a, found.b), found.places(), strict=True):
-        both = {parts.top((one, at)) for one, at in parts.parent if one != side}
+        both = {id(members) for (one, _), members in parts.items() if one != side}
         first: dict[tuple[int, str], int] = {}
         for at, place in places.items():
-            if parts.top((side, at)) not in both:
+            if id(parts[side, at]) not in both:
                 start = first.setdefault((place, work[at].group), at)
-                parts.join((side, start), (side, at))
+                _join(parts, (side, start), (side, at))
