@@ -13,8 +13,6 @@ stages. A pipeline without sends and receives is not found, nor is a wait on the
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import polars as pl
 
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
@@ -86,27 +84,17 @@ def stages(matched: MatchedCollectives) -> dict[int, int]:
     Ranks that all send one way round are a ring (context parallelism), and have no stages.
     """
     sent = set(matched.collectives.select("sender", "receiver").drop_nulls().unique().iter_rows())
-    peers = defaultdict(set)
-    for sender, receiver in sent:
-        peers[sender].add(receiver)
-        peers[receiver].add(sender)
+    lines: dict[int, set[int]] = {}  # all ranks that are linked with a rank
+    for pair in sent:
+        small, line = sorted((lines.setdefault(rank, {rank}) for rank in pair), key=len)
+        if small is not line:
+            line |= small
+            lines |= dict.fromkeys(small, line)
     found: dict[int, int] = {}
-    for rank in sorted(peers):
-        if rank not in found:
-            line = _line(rank, peers)
-            one_way = not any((to, start) in sent for start, to in sent if start in line)
-            ring = one_way and {to for start, to in sent if start in line} == line
-            found |= {each: stage for stage, each in enumerate(sorted(line))} if not ring else {}
-    return found
-
-
-def _line(rank: int, peers: dict[int, set[int]]) -> set[int]:
-    """All ranks that are linked with a rank."""
-    found, new = {rank}, [rank]
-    while new:
-        more = peers[new.pop()] - found
-        found |= more
-        new += more
+    for line in {id(line): line for line in lines.values()}.values():
+        one_way = not any((to, start) in sent for start, to in sent if start in line)
+        if not one_way or {to for start, to in sent if start in line} != line:
+            found |= {each: stage for stage, each in enumerate(sorted(line))}
     return found
 
 

@@ -30,7 +30,7 @@ import polars as pl
 from foretrace.analyze.jobs.clocks import aligned, fit
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
 from foretrace.analyze.jobs.whole_job import Job, columns, covered
-from foretrace.model.intervals import Floats, Ints
+from foretrace.model.intervals import Ints
 from foretrace.schema.jobs import WITHOUT_STEPS
 
 OWN_CAUSES = ("compute", "host", "data", "copies")
@@ -299,7 +299,8 @@ def _timed(found: pl.DataFrame) -> pl.DataFrame:
     parts = each * waiting, each * (waiting > (count - 1) // 2)
     end = found["end_ns"].to_numpy()
     moved = np.clip(start[last], start, np.maximum(start, end))  # no rank waits after its own end
-    caused, delays = (np.rint(_running(part, at)).astype(np.int64) for part in parts)
+    sums = [np.cumsum(part) for part in parts]  # the first of each collective adds nothing
+    caused, delays = (np.rint(each - each[at]).astype(np.int64) for each in sums)
     return found.with_columns(
         pl.Series("wait_ns", moved - start),
         pl.Series("transfer_ns", end - moved),
@@ -310,13 +311,6 @@ def _timed(found: pl.DataFrame) -> pl.DataFrame:
         pl.Series("caused_ns", caused),
         pl.Series("delays_ns", delays),
     )
-
-
-def _running(values: Floats, first: Ints) -> Floats:
-    """Sums from the first arrival of each collective on."""
-    total = np.cumsum(values)
-    running: Floats = total - total[first] + values[first]
-    return running
 
 
 def _cause() -> pl.Expr:

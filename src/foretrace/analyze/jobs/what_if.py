@@ -194,14 +194,9 @@ class Replay:
         pause = np.where(steps.inside, 0, steps.start - steps.end[before])
         length = np.where(steps.inside, steps.start - since, lasted[before])
         ahead, under, ready_ns = steps.on_stream[queued], steps.ready[fed], steps.ready_ns[fed]
+        every, idle = np.arange(len(before)), np.where(before < 0, waited, pause)
         parts = (
-            (
-                np.arange(len(before)),
-                before,
-                steps.start,
-                length,
-                np.where(before < 0, waited, pause),
-            ),
+            (every, before, steps.start, length, idle),
             (queued, ahead, steps.start[queued], lasted[ahead], 0 * queued),
             (fed, under, ready_ns, ready_ns - steps.start[under], 0 * fed),
         )
@@ -212,9 +207,8 @@ class Replay:
         )
         transfer = talks * (steps.end[source] - steps.start[steps.last[source]])
         other = np.where(source < 0, steps.start[row] - waited[row] - steps.start_ns, 0)
-        return Edges(
-            row, source, until, [computes * length, copies * length, idle], other, transfer
-        )
+        spent = [computes * length, copies * length, idle]
+        return Edges(row, source, until, spent, other, transfer)
 
     def _precedence(self) -> tuple[Precedence, Ints]:
         """The graph, whose last edges lead to collectives: each is the moment at which the last of
@@ -229,9 +223,8 @@ class Replay:
         collective[met] = number
         # numbered in the order of time, a collective after its arrivals
         node = np.empty(count + len(latest) - 1, np.int64)
-        node[np.argsort(np.append(steps.start, latest[:-1]), kind="stable")] = (
-            np.arange(len(node)) + 1
-        )
+        in_time = np.argsort(np.append(steps.start, latest[:-1]), kind="stable")
+        node[in_time] = np.arange(len(node)) + 1
         last, joined = steps.last[source], collective[source]
         # a rank that left before the last one came did not wait for it
         begins = node[np.where(steps.start[last] == latest[joined], count + joined, last)]
