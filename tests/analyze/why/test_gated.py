@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foretrace.analyze.why import explain
-from foretrace.analyze.why.gated import gated_mlps
+from foretrace.analyze.why.explained import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, KernelCall
 from foretrace.schema.compiler import NamedTensor as Tensor
