@@ -587,14 +587,22 @@ def step_rows(events: list[Event], work: list[Event]) -> list[dict[str, Any]]:
 def region_rows(events: list[Event], work: list[Event]) -> dict[str, dict[str, Any]]:
     calls: dict[str, list[Event]] = {}
     for event in events:
-        if event.kind == "annotation" and not is_step(event):
+        if event.kind == "annotation" and not is_step(event) and not within_own_name(event):
             calls.setdefault(event.name, []).append(event)
     return {name: region_row(ranges, work) for name, ranges in calls.items()}
 
 
+def within_own_name(event: Event) -> bool:
+    """A call inside a call of the same name is a part of that call."""
+    above = event.parent
+    while above is not None and (above.kind, above.name) != (event.kind, event.name):
+        above = above.parent
+    return above is not None
+
+
 def region_row(ranges: list[Event], work: list[Event]) -> dict[str, Any]:
-    """Calls of one name may nest: a kernel then belongs to each of them, but the GPU was busy with
-    it once.
+    """On two threads calls of one name may run at once: a kernel then belongs to each of them, but
+    the GPU was busy with it once.
     """
     times = [
         (event, sum(holds(each, event.launch) for each in ranges)) for event in work if event.launch

@@ -100,7 +100,7 @@ def findings_hold(trace: ft.Trace, findings: list[FindingEntry]) -> None:
 
 def step_ns(trace: ft.Trace) -> float:
     """How long a step takes, busy or idle, on all devices together; or the recording."""
-    devices = sum(len(busy.start) > 0 for busy in trace.busy)
+    devices = sum(len(busy.start) > 0 for busy in trace.gpu.covered)
     if not trace.order.steps:
         return float(trace.idle.window_ns)
     spans = [span for span in trace.spans.steps if len(span.work)]

@@ -95,5 +95,5 @@ def _queued_work_is_not_the_hosts_fault(trace: ft.Trace) -> None:
     blamed = gaps.of("sync", "launch", "host", "copy", "profiler") & (gaps.then >= 0)
     launch = gpu.launch[gaps.then[blamed]]
     known = launch >= 0
-    arrived = host.end[launch[known]] + LATENCY_AMD_NS
+    arrived = host.end[launch[known]] + trace.tables.gpu_lag_ns + LATENCY_AMD_NS
     assert (gaps.end[blamed][known] <= arrived).all()

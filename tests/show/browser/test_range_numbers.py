@@ -72,7 +72,7 @@ def test_any_range_has_what_the_trace_has(browser: Browser, page: str, trace: Tr
         groups = {timeline.groups[part["number"]]: part["ns"] for part in found["groups"]}
         assert groups == pytest.approx(wanted)
         causes = {row["cause"]: row["ns"] for row in found["idle"] if row["cause"] != "outside"}
-        windows = [(device, begin, end) for device in range(len(trace.busy))]
+        windows = [(device, begin, end) for device in range(len(trace.gpu.covered))]
         assert causes == trace.gaps.inside(windows).by_cause()
         assert sum(row["ns"] for row in found["idle"]) == high - low - found["busyNs"]
 
