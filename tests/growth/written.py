@@ -102,7 +102,8 @@ def _value(node: ast.expr, module: ModuleType) -> Any:
 
 
 def _evaluated(call: ast.Call, module: ModuleType) -> tuple[str | None, int]:
-    nodes = [call.args[0], *call.args[1:2], *(word.value for word in call.keywords)]
+    second = (node for node in call.args[1:2] if not isinstance(node, ast.Starred))  # of texts
+    nodes = [call.args[0], *second, *(word.value for word in call.keywords)]
     values = [_value(node, module) for node in nodes]
     flags = sum(value for value in values[1:] if isinstance(value, re.RegexFlag))
     pattern = values[0]
