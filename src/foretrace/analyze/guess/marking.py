@@ -19,6 +19,7 @@ from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
+from foretrace.analyze.guess.lexicon import listed
 from foretrace.analyze.guess.parsing import (
     Guess,
     heard,
@@ -112,9 +113,9 @@ def _facts(error: GuessError, evidence: Evidence) -> str:
 
 def _fact(words: list[str], evidence: Evidence) -> str:
     """How often a trace has a noun, and its time; empty where it is no noun, or is uncertain."""
-    empty = f"{language('claiming')} {language('everyday')} {language('empty_nouns')}".split()
+    empty = listed("claiming") | listed("everyday") | listed("empty_nouns")
     edges = {words[0].lower(), words[-1].lower()}
-    guess = None if edges & {*empty} else parsed(f"at least 1 {' '.join(words)}")
+    guess = None if edges & empty else parsed(f"at least 1 {' '.join(words)}")
     selector = guess.args.get("what") if guess else None
     if not isinstance(selector, Selector) or selector.text in empty:
         return ""

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import zip_longest
 
 from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.lexicon import listed
 from foretrace.analyze.guess.words import HEADS, LINEAR_WORDS, GuessError, language, op_words
 
 
@@ -45,7 +46,7 @@ def _about(word: str, part: str) -> bool:
 def _is_kernel(word: str) -> bool:
     head = HEADS.get(word)
     known = head.kind == "kernel" if head else word in op_words()
-    plain = word in (*LINEAR_WORDS, *language("everyday").split()) or word.startswith("kernel")
+    plain = word in (*LINEAR_WORDS, *listed("everyday")) or word.startswith("kernel")
     return known and not plain
 
 
@@ -110,9 +111,9 @@ def shorter(text: str) -> Iterator[str]:
 def _claims(word: str, after: str) -> bool:
     word = word.lower().strip(",.;:!?")
     if word in _BOUNDS:
-        return after[:1].isdigit() or after.lower() in language("claiming").split()
-    known = word in HEADS or (word in op_words() and word not in language("everyday").split())
-    return known or not word.isalpha() or word in language("claiming").split()
+        return after[:1].isdigit() or after.lower() in listed("claiming")
+    known = word in HEADS or (word in op_words() and word not in listed("everyday"))
+    return known or not word.isalpha() or word in listed("claiming")
 
 
 _BOUNDS = ("over", "under", "above", "below", "within", "from")  # before a number; else a place
