@@ -13,7 +13,6 @@ pytest.importorskip("triton")
 
 from foretrace.kernels import routes, steps, tune
 from foretrace.kernels.case import CallCase, Tile
-from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
     ALL_LIBRARY,
     LIBRARY,
@@ -179,22 +178,38 @@ def test_the_gradient_of_many_rows_says_nothing_about_few(card: str) -> None:
 
 
 def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
-    """Every fifth size in turn is unknown: the choice is never far slower than the library."""
-    worst = 0.0
+    """Every fifth size in turn is unknown: choices are good, and hardly one loses to the library."""
+    lost: list[float] = []
     for kind, known in routes.by_route("NVIDIA H200").items():
         measured = {
-            route: dict(zip(times.sizes, times.us, strict=True)) for route, times in known.items()
+            route: dict(zip(times.device.sizes, times.device.us, strict=True))
+            for route, times in known.items()
         }
         usual = routes.plain(kind.part).text()
         for size in list(measured[usual])[::5]:
             others = {
-                route: TimesBySize.of({other: us for other, us in times.items() if other != size})
+                route: {other: us for other, us in times.items() if other != size}
                 for route, times in measured.items()
             }
-            estimates = routes.estimates({kind: others}, kind.part, size)
+            estimates = routes.estimates(
+                {kind: routes.beside_plain(usual, others)}, kind.part, size
+            )
             chosen = routes.choose(estimates, kind.part).route
-            worst = max(worst, measured[chosen.text()][size] / measured[usual][size])
-    assert worst < 1.03
+            lost.append(measured[chosen.text()][size] / measured[usual][size])
+    assert sum(ratio > 1.03 for ratio in lost) <= len(lost) // 200
+    assert max(lost) < 1.15
+
+
+def test_what_makes_a_size_slow_for_every_route_leaves_their_ratio(card: str) -> None:
+    """Times that scatter by half say little by themselves; one route is always 8% faster."""
+    route = Route("pingpong", TILE).text()
+    rows = [
+        MeasuredRoute("gate_up", m, 1024, 4096, name, us, us)
+        for m, slow in ((1024, 1.0), (1536, 1.5), (2048, 0.8), (4096, 1.3))
+        for name, us in (("library", slow * m / 10), (route, 0.92 * slow * m / 10))
+    ]
+    write_table(routes.store_path(card), card, rows)
+    assert routes.plan(0, torch.bfloat16, (1800, 1024, 4096), True).gate_up.text() == route
 
 
 def test_what_no_kernel_takes(card: str) -> None:

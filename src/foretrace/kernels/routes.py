@@ -14,8 +14,8 @@ The MLP has parts, and each has several ways (routes) to compute it:
 depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
 One ships for the H200; measurements of this machine are on disk and come first. At a size that was
 not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
-library, or the parts, by more than the doubt in both estimates. A GPU without a table takes the
-library.
+library, or the parts, by more than the doubt in the ratio of the two. A GPU without a table takes
+the library.
 
 In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and a
 call takes as long as the slower of the two: where that is the host, fewer launches are faster, even
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import torch
 
 from foretrace.kernels.case import Size, Tile
-from foretrace.kernels.estimate import Estimate, TimesBySize, estimate
+from foretrace.kernels.estimate import Estimate, TimesBySize, estimate, ratio
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
 
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient", "whole", "whole_saving")
@@ -49,6 +49,8 @@ LAUNCH_US = {"pointwise": 10.0, "pointer": 10.0, "narrow": 11.0, "pingpong": 17.
 # An estimate that may be this far off is no reason to leave the library: at 78x1256x4945 one that
 # doubted itself by a third made calls 7% slower.
 MOST_DOUBT = 0.25
+# The same of a ratio: beyond it measured ratios scatter without a pattern (off the 16-byte grid).
+MOST_DOUBT_OF_RATIO = 0.15
 # Elements of a cache line, of 16 bits each.
 LINE = 64
 # Rows from which the specialised kernels compute gate and up, where rows fill cache lines.
@@ -128,16 +130,31 @@ class SizeClass(NamedTuple):
         return SizeClass(part, alignment(size), part == "gradient" and many(size))
 
 
+class RouteTimes(NamedTuple):
+    """What the GPU took for a route, and that over what the plain route took, where both ran."""
+
+    device: TimesBySize
+    over_plain: TimesBySize
+
+
 # By class, then by route.
-Measurements = dict[SizeClass, dict[str, TimesBySize]]
+Measurements = dict[SizeClass, dict[str, RouteTimes]]
+
+
+SAME = Estimate(1.0, 0.0)
 
 
 class RouteEstimate(NamedTuple):
-    """A route of a part, and how long the GPU takes: 0 us where nothing is known."""
+    """A route of a part, how long the GPU takes (0 us where nothing is known), and that over what
+    the plain route takes.
+
+    Of a whole pass, which is only compared with its parts, `device` says nothing.
+    """
 
     part: str
     route: Route
     device: Estimate
+    over_plain: Estimate = SAME
 
     def host_us(self, stacked: bool) -> float:
         """How long the host takes."""
@@ -242,7 +259,7 @@ def _pass_us(measured: Measurements, size: Size) -> float:
     if not (first.device.us and last.device.us):
         return 0.0
     us = first.device.us + last.device.us
-    return us if whole.route.tile is None else us * whole.device.us
+    return us * whole.over_plain.us
 
 
 def choose(known: Iterable[RouteEstimate], part: str) -> RouteEstimate:
@@ -251,19 +268,24 @@ def choose(known: Iterable[RouteEstimate], part: str) -> RouteEstimate:
     baseline = next((each for each in known if each.route == plain(part)), None)
     if baseline is None:
         return RouteEstimate(part, plain(part), Estimate(0.0, 0.0))
-    surely = [each for each in known if each.device.high * GAIN <= baseline.device.low]
-    return min(surely, key=lambda each: each.device.us, default=baseline)
+    surely = [each for each in known if _surely_faster(each.over_plain)]
+    return min(surely, key=lambda each: each.over_plain.us, default=baseline)
+
+
+def _surely_faster(ratio: Estimate) -> bool:
+    return ratio.doubt <= MOST_DOUBT_OF_RATIO and ratio.high * GAIN <= 1.0
 
 
 def estimates(measured: Measurements, part: str, size: Size) -> list[RouteEstimate]:
-    """What every route takes that was measured near a size."""
+    """What every route takes that was measured near a size, and near it beside the plain one."""
     found = []
     for text, times in measured.get(SizeClass.of(part, size), {}).items():
         route = Route.parse(text)
         tile = None if route.tile is None else _covers(part, route.tile)
-        device = estimate(part, size, tile, times)
-        if device is not None:
-            found.append(RouteEstimate(part, route, device))
+        device = estimate(part, size, tile, times.device)
+        over = ratio(part, size, tile, times.over_plain) if tile else SAME
+        if device is not None and over is not None:
+            found.append(RouteEstimate(part, route, device, over))
     return found
 
 
@@ -290,29 +312,21 @@ def _covers(part: str, tile: Tile) -> tuple[int, int]:
 
 @lru_cache
 def by_route(card: str) -> Measurements:
-    """What was measured for a card; the time of a whole pass relative to that of its parts."""
-    found: dict[SizeClass, dict[str, dict[Size, MeasuredRoute]]] = {}
+    """What was measured for a card."""
+    found: dict[SizeClass, dict[str, dict[Size, float]]] = {}
     for row in rows_for(card):
         size = row.m, row.d, row.h
         routes = found.setdefault(SizeClass.of(row.part, size), {})
         # What was measured here comes before what ships.
-        routes.setdefault(row.route, {}).setdefault(size, row)
-    return {
-        key: {route: _times(rows, routes.get(SEPARATE.text())) for route, rows in routes.items()}
-        for key, routes in found.items()
-    }
+        routes.setdefault(row.route, {}).setdefault(size, row.device_us)
+    return {key: beside_plain(plain(key.part).text(), routes) for key, routes in found.items()}
 
 
-def _times(rows: dict[Size, MeasuredRoute], parts: dict[Size, MeasuredRoute] | None) -> TimesBySize:
-    """On the GPU, by size; of a whole pass where its parts were measured too."""
-    if parts is not None:
-        rows = {size: row for size, row in rows.items() if size in parts}
-    return TimesBySize.of(
-        {
-            size: row.device_us / (1.0 if parts is None else parts[size].device_us)
-            for size, row in rows.items()
-        }
-    )
+def beside_plain(usual: str, routes: Mapping[str, Mapping[Size, float]]) -> dict[str, RouteTimes]:
+    """What every route of a part took, by itself and beside the plain one."""
+    known = {route: TimesBySize.of(times) for route, times in routes.items()}
+    base = routes.get(usual, {})
+    return {route: RouteTimes(times, times.over(base)) for route, times in known.items()}
 
 
 @lru_cache
