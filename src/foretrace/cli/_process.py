@@ -3,23 +3,27 @@ r"""What the command line needs of its process: streams that are there, and sign
 A closed stream is opened again before anything else opens a file, which would otherwise take its
 number. Output that a full pipe takes in parts arrives whole. Text that the encoding of stdout lacks
 is written as `\u2026`, which JSON reads too. SIGTERM and SIGHUP are handled as Ctrl+C is, so that a
-draft or a temporary folder is removed.
+draft or a temporary folder is removed. A user's script has the garbage collector of a plain Python.
 """
 
 from __future__ import annotations
 
 import codecs
+import gc
 import io
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
 # Reading from the device gives nothing. Writing to what is open for reading is refused: nobody
 # would see the answer. What is said on stderr is lost.
 _CLOSED = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
+
+_USUAL_LIMITS = gc.get_threshold()  # before `main` raises them
 
 
 class Stopped(KeyboardInterrupt):
@@ -45,6 +49,17 @@ def prepare() -> None:
         wanted = getattr(signal, name, None)  # Windows has no SIGHUP
         if wanted is not None and signal.getsignal(wanted) is signal.SIG_DFL:
             signal.signal(wanted, _stop)
+
+
+@contextmanager
+def collecting_as_usual() -> Iterator[None]:
+    """Inside the block garbage is collected as in `python script.py`: steps take the same time."""
+    ours = gc.get_threshold()
+    gc.set_threshold(*_USUAL_LIMITS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*ours)
 
 
 def _whole(stream: TextIO) -> TextIO:

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from foretrace.base.errors import ForetraceError
 from foretrace.cli import _options as use
+from foretrace.cli._process import collecting_as_usual
 from foretrace.cli.run import as_module, recording_options, show, steps_at
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def command(
     options = ScriptOptions(find=given.pop("steps_at"), limit_s=given.pop("limit"), **given)
     name = script.rpartition(".")[2] if module else Path(script).stem
     # stdout holds one JSON document and nothing else: what the script prints goes to stderr.
-    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+    stdout = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with stdout, collecting_as_usual():
         done = record_script(
             script,
             arguments,

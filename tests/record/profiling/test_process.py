@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace import capture  # noqa: E402
+from foretrace.cli import main  # noqa: E402
 from foretrace.record.profiling.script import record_script  # noqa: E402
 from foretrace.record.profiling.script_hooks import EndingSignals  # noqa: E402
 
@@ -53,6 +55,8 @@ sys.stdout.close()
 raise ValueError("half-way")
 """
 
+COLLECTS = "import gc, sys; print('limits', *gc.get_threshold(), file=sys.stderr)"
+
 
 def _recorded(tmp_path: Path, text: str) -> tuple[int, Path]:
     script = tmp_path / "script.py"
@@ -88,6 +92,19 @@ def test_a_forked_child_closed_output_and_an_own_hook(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         f"{name}.{kind}" for name in scripts for kind in ("json.gz", "run.json")
     }
+
+
+def test_a_script_has_the_garbage_collector_of_a_plain_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A command of ours collects rarely: a recorded loop took another time than a plain one."""
+    script = tmp_path / "script.py"
+    script.write_text(COLLECTS, encoding="utf-8")
+    subprocess.run([sys.executable, str(script)], check=True)
+    plain = capfd.readouterr().err.split()
+    assert main(["record", "--no-look", "-o", str(tmp_path / "out"), str(script)]) == 0
+    assert capfd.readouterr().err.split()[: len(plain)] == plain
+    assert gc.get_threshold()[0] == 200_000
 
 
 def test_a_captured_block_that_forks_is_left_by_both(tmp_path: Path) -> None:
