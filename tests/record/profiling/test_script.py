@@ -76,6 +76,15 @@ with torch.profiler.profile(schedule=schedule) as prof:
         prof.step()
 EXPORT
 """
+OWN_WHILE_TIMED = """
+import contextlib, os, sys, torch
+net = torch.nn.Linear(4, 4)
+for step in range(int(sys.argv[1])):
+    own = step == int(sys.argv[2])
+    with torch.profiler.profile() if own else contextlib.nullcontext():
+        net(torch.ones(3, 4))
+        print("step", step, os.environ.get("TEARDOWN_CUPTI"))
+"""
 TENSORS = """
 import torch
 for _ in range(5):
@@ -198,6 +207,29 @@ def test_cupti_is_detached_after_the_trace_and_never_with_it(
         # the first lines, the window, and what detaches
         assert seen == [(0, None), (6, None), *empty]
         seen.clear()
+    assert "TEARDOWN_CUPTI" not in os.environ
+
+
+def _variables(printed: str) -> list[str]:
+    return [line.split()[2] for line in printed.splitlines() if line.startswith("step")]
+
+
+def test_cupti_stays_away_while_steps_are_timed_and_no_longer(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kineto attached it again where the variable was gone before the next launch."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    run(OWN_WHILE_TIMED, "800", "-1")
+    said = _variables(capsys.readouterr().out)
+    timed = said.count("1")
+    assert 30 < timed < 791
+    assert said == ["None"] * 9 + ["1"] * timed + ["None"] * (791 - timed)
+    run(OWN_WHILE_TIMED, "20", "15", overwrite=True)
+    assert _variables(capsys.readouterr().out) == ["None"] * 9 + ["1"] * 6 + ["None"] * 5
+    run(OWN_WHILE_TIMED, "12", "-1", overwrite=True)
+    assert _variables(capsys.readouterr().out) == ["None"] * 9 + ["1"] * 3
     assert "TEARDOWN_CUPTI" not in os.environ
 
 

@@ -113,6 +113,7 @@ class Recorder:
         self._early_runs = False
         self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
+        self._detached = contextlib.ExitStack()  # while steps are timed
 
     def start(self) -> None:
         """Record everything from here on."""
@@ -200,7 +201,7 @@ class Recorder:
         if self._window.trace is not None and not self.result.traces:
             self._keep(self._window.trace)
             with self._ours():
-                detach_cupti()
+                self._detached.enter_context(cupti_detached())
             self.say("timing further steps without the profiler")
         if self._window.is_timed:
             self._stop_window()
@@ -211,6 +212,7 @@ class Recorder:
         if self._stage != "window" or self._window is None:
             return
         self._stage = "over"
+        self._detached.close()  # a profiler of the script's starts without the variable
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         if done < asked:
             early = "the script ended inside the window"
@@ -296,11 +298,14 @@ class Recorder:
 DETACHES_SINCE = (12, 6)  # CUDA; before, CUDA graphs crashed after it
 
 
-def detach_cupti() -> None:
+@contextlib.contextmanager
+def cupti_detached() -> Iterator[None]:
     """Leave nothing of CUPTI behind: launches stay slower by up to a quarter with it attached.
 
     Kineto detaches it at the end of a session if this variable says so, and loses the events of
-    that session. So an empty one ends here, after the trace is written.
+    that session. So an empty one ends here, after the trace is written. A thread of Kineto's does
+    it at a later launch, and attaches it again if the variable is gone by then: it stays for the
+    block.
     """
     version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2])
     if (
@@ -308,12 +313,14 @@ def detach_cupti() -> None:
         or "TEARDOWN_CUPTI" in os.environ
         or not torch.cuda.is_initialized()
     ):
+        yield
         return
     os.environ["TEARDOWN_CUPTI"] = "1"
     try:
         both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
         with quiet_profiler(), torch.profiler.profile(activities=both):
             pass
+        yield
     finally:
         os.environ.pop("TEARDOWN_CUPTI", None)
 
