@@ -249,3 +249,63 @@ def test_steps_of_a_short_script_count_one_by_one(
     assert times.keep() == bool(blocks)
     assert times.timing.block_ns == [4_000_000 + number for number in range(2, 2 + blocks)]
     assert times.timing.calls_timed == blocks
+
+
+class Gpu:
+    """A GPU that works 5 ms a step, behind a host that needs 4 ms to launch it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.free = self.waits = 0
+        monkeypatch.setattr(run_record, "perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr(run_record, "synchronize", lambda: self.wait(self.free))
+        monkeypatch.setattr(run_record, "on_cuda", lambda: True)
+        for name, fake in {
+            "Event": lambda enable_timing: GpuEvent(self),
+            "current_device": lambda: 1,
+            "current_stream": lambda device: f"stream of {device}",
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, fake)
+
+    def step(self) -> None:
+        self.now += 4_000_000
+        self.free = max(self.now, self.free) + 5_000_000
+
+    def wait(self, until: int) -> None:
+        self.now, self.waits = max(self.now, until), self.waits + 1
+
+
+class GpuEvent:
+    """It is over when the work before it is."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu, self.at = gpu, 0
+
+    def record(self, stream: str) -> None:
+        assert stream == "stream of 1"
+        self.at = max(self.gpu.now, self.gpu.free)
+
+    def synchronize(self) -> None:
+        self.gpu.wait(self.at)
+
+    def elapsed_time(self, later: GpuEvent) -> float:
+        assert later.at <= self.gpu.now, "it is not over"
+        return (later.at - self.at) / 1e6
+
+
+@pytest.mark.parametrize(("steps", "blocks"), [(150, 10), (60, 3), (58, 0)])
+def test_no_timed_step_waits_for_the_gpu(
+    steps: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting between blocks of ten steps adds the host's 4 ms to each: 5.4 ms a step."""
+    gpu = Gpu(monkeypatch)
+    times = run_record.StepTimes(run_record.CallTimes())
+    for _ in range(steps):
+        gpu.step()
+        if times.step():
+            break
+    assert times.is_over == (blocks == 10)
+    assert times.keep() == bool(blocks)
+    assert times.timing.block_ns == [5_000_000] * blocks
+    assert times.timing.calls_timed == 10 * blocks
+    assert times.timing.host_ns_per_call == (4_000_000 if blocks else None)
+    assert gpu.waits == 2 * 4 + 1, "for the length of a block, and for the last event"

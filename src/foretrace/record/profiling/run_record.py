@@ -182,10 +182,10 @@ TORCH_NAMES = {
 class CallTimes:
     """Nanoseconds per call (or step); only `profiled_host` is measured with the profiler.
 
-    `wall` ends with the device idle; it is the median of `block_ns` where several blocks were
-    timed. Both `host` times end when the host has launched its work: a wait inside the recording
-    would change what is recorded. Their ratio is the profiler's overhead. `preempted_per_s` is how
-    often another program took a core while the steps were timed.
+    `wall` ends with the device idle, or lies between two CUDA events; it is the median of
+    `block_ns` where several blocks were timed. Both `host` times end when the host has launched its
+    work: a wait inside the recording would change what is recorded. Their ratio is the profiler's
+    overhead. `preempted_per_s` is how often another program took a core while the steps were timed.
     """
 
     first_call_ns: int | None = None
@@ -284,6 +284,7 @@ LIMIT_NS = 30_000_000_000  # slow steps: what was timed until then is enough
 LEAST_STEPS = 10  # by themselves, of a short script: each is a block then
 
 Batch = tuple[int, int]  # wall and host nanoseconds per step
+Mark = tuple[Any, int]  # a CUDA event, and when the host recorded it
 
 
 class StepTimes:
@@ -293,6 +294,7 @@ class StepTimes:
         self.timing = timing
         self.is_over = False
         self._blocks: list[Batch] = []
+        self._marks: list[Mark] = []  # between blocks, on CUDA
         self._steps = 0
         self._ends: list[int] = []  # of all steps after the settling
         self._since = _preempted()
@@ -310,6 +312,7 @@ class StepTimes:
     def keep(self) -> bool:
         """Put the times into the record; returns whether there are enough."""
         self.is_over = True
+        self._read_marks()
         if len(self._blocks) < LEAST_BLOCKS and not self._one_by_one():
             return False
         keep_times(self.timing, self._blocks, self._steps)
@@ -340,8 +343,34 @@ class StepTimes:
             if longer > count and not self._blocks:  # it only told how long a block must be
                 count = longer
                 continue
+            if on_cuda():
+                yield from self._mark_blocks(count, ends)
+                return
             self._blocks.append(block)
             self._steps += count
+
+    def _mark_blocks(self, count: int, ends: int) -> Generator[None, None, None]:
+        """Blocks that follow each other: a plain loop does not wait for the GPU between steps.
+
+        Work on another stream counts as far as the current stream waits for it.
+        """
+        yield  # the GPU was waited for, and its queue fills again
+        device = torch.cuda.current_device()
+        self._marks.append(_mark(device))
+        while len(self._marks) <= BLOCKS and perf_counter_ns() < ends:
+            for _ in range(count):
+                yield
+            self._marks.append(_mark(device))
+            self._steps += count
+
+    def _read_marks(self) -> None:
+        if len(self._marks) > 1:
+            self._marks[-1][0].synchronize()
+            count = self._steps // (len(self._marks) - 1)
+            walls, hosts = zip(*(_between(*pair) for pair in pairwise(self._marks)), strict=True)
+            # a launch into a full queue waits for the GPU: the least host time has no such wait
+            self._blocks = [(wall // count, min(hosts) // count) for wall in walls]
+            self._marks = []
 
 
 def _preempted() -> tuple[int, int]:
@@ -357,6 +386,17 @@ def _block(count: int) -> Generator[None, None, Batch]:
     issued = perf_counter_ns()
     synchronize()
     return max(perf_counter_ns() - began, 1) // count, (issued - began) // count
+
+
+def _mark(device: int) -> Mark:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record(torch.cuda.current_stream(device))
+    return event, perf_counter_ns()
+
+
+def _between(before: Mark, after: Mark) -> Batch:
+    gpu_ms = before[0].elapsed_time(after[0])
+    return max(round(gpu_ms * 1e6), 1), after[1] - before[1]
 
 
 def keep_times(timing: CallTimes, batches: Sequence[Batch], calls: int) -> None:
