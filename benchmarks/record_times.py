@@ -1,12 +1,20 @@
 """Is the step time that `foretrace record` keeps the time of a plain run?
 
-    python benchmarks/record_times.py [--rounds 5] [--script mlp ...] [--json results.json]
+    python benchmarks/record_times.py [--rounds 3] [--script mlp ...] [--json results.json]
 
 Five scripts of different kinds run plainly and under `foretrace record`, in turns, each in a new
 process. A plain run times its own loop: the card is waited for at the first and at the last timed
-step. The figure is the least kept time over the least plain one: what else a machine does only adds
-to a time, and between two processes of one script more than 3%. Runs on a GPU where there is one,
-else on the CPU; there `OMP_NUM_THREADS=1` is steadier.
+step. The figures are the median over the rounds of the kept time over the plain one, and the least
+kept time over the least plain one: what else a machine does only adds to a time, and between two
+processes of one script more than 3%. Where a difference comes from, as medians over the rounds:
+
+- `clock`: the kept time over the loop's own clock for the same steps of the same process.
+- `same_process`: the kept time over the steps of that process after those that foretrace timed.
+- `left_behind`: these later steps over the same ones of the plain process.
+
+The product of the last two is about the whole. A ratio is null where too few steps are left. The
+loop's clock for some of its steps is an event on a GPU. Runs on a GPU where there is one, else on
+the CPU; there `OMP_NUM_THREADS=1` is steadier.
 """
 
 from __future__ import annotations
@@ -15,15 +23,19 @@ import argparse
 import json
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
+STEPS, FIRST = 260, 100  # of a script, and the first one that a plain run times
+FEWEST = 30  # later steps; fewer are too short to tell a difference
 _HEAD = """
-import time, torch
+import json, time, torch
 from torch import nn
 from torch.nn import functional as F
 torch.manual_seed(0)
@@ -36,17 +48,28 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 def wait():
     if big:
         torch.cuda.synchronize()
-STEPS, FIRST = (300, 100) if big else (120, 40)
+def mark():
+    if not big:
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+def passed_ms(mark):
+    return marks[0].elapsed_time(mark) if big else 1e3 * (mark - marks[0])
+marks = []
 for at in range(STEPS):
     if at == FIRST:
         wait()
         began = time.perf_counter()
+    marks.append(mark())
     loss = compute(*batch)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+marks.append(mark())
 wait()
-print("STEP_MS", 1e3 * (time.perf_counter() - began) / (STEPS - FIRST))
+step_ms = 1e3 * (time.perf_counter() - began) / (STEPS - FIRST)
+print("TIMES", json.dumps([step_ms, [passed_ms(mark) for mark in marks]]))
 """
 _SCRIPTS = {
     "mlp": """
@@ -96,10 +119,24 @@ def compute(x):
 }
 
 
+class Loop(NamedTuple):
+    """What a script says of its loop: milliseconds of a timed step, and when each step began."""
+
+    step_ms: float
+    marks_ms: list[float]
+
+    def of(self, steps: range) -> float:
+        """Milliseconds of a step, for some of them."""
+        return (self.marks_ms[steps.stop] - self.marks_ms[steps.start]) / len(steps)
+
+
+Ratios = dict[str, float | None]
+
+
 def main() -> None:
     """Measure, print, and keep the numbers where a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--script", action="append", choices=_SCRIPTS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -107,15 +144,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in options.script or _SCRIPTS:
             script = Path(folder) / f"{name}.py"
-            script.write_text(_HEAD + _SCRIPTS[name] + _LOOP)
+            steps = f"STEPS, FIRST = {STEPS}, {FIRST}\n"
+            script.write_text(_HEAD + steps + _SCRIPTS[name] + _LOOP)
             rows.append(measured(script, options.rounds))
             said = "{script:12} plain {plain_ms:8.3f} ms, kept {kept_ms:8.3f} ms, {ratio:.3f}x"
-            print(said.format(**rows[-1]), flush=True)
+            print(said.format(**rows[-1]), rows[-1]["medians"], flush=True)
             if options.json:  # after each script, so that a run that ends early loses nothing
                 keep(options.json, rows)
 
 
-def keep(file: Path, rows: list[dict[str, object]]) -> None:
+def keep(file: Path, rows: list[dict[str, Any]]) -> None:
     """Write the rows, and what they depend on."""
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     command = shlex.join(["python", *sys.argv])
@@ -123,45 +161,62 @@ def keep(file: Path, rows: list[dict[str, object]]) -> None:
     file.write_text(json.dumps(answer | {"scripts": rows}, indent=1) + "\n")
 
 
-def measured(script: Path, rounds: int) -> dict[str, object]:
+def measured(script: Path, rounds: int) -> dict[str, Any]:
     """Plain and recorded runs in turns."""
-    pairs, hosts = [], []
+    pairs, hosts, ratios = [], [], []
     for _ in range(rounds):
-        plain, (kept, host) = _plain(script), _kept(script)
-        pairs.append((plain, kept))
-        hosts.append(host)
-    plain, kept = (min(times) for times in zip(*pairs, strict=True))
+        plain, (recorded, record) = _plain(script), _recorded(script)
+        kept_ms = record["timing"]["wall_ns_per_call"] / 1e6
+        pairs.append((plain.step_ms, kept_ms))
+        hosts.append(record["timing"]["host_ns_per_call"] / 1e6)
+        ratios.append({"kept": kept_ms / plain.step_ms, **_parts(plain, recorded, record)})
+    plain_ms, kept_ms = (min(times) for times in zip(*pairs, strict=True))
     return {
         "script": script.stem,
-        "plain_ms": round(plain, 4),
-        "kept_ms": round(kept, 4),
-        "ratio": round(kept / plain, 4),
+        "plain_ms": round(plain_ms, 4),
+        "kept_ms": round(kept_ms, 4),
+        "ratio": round(kept_ms / plain_ms, 4),
+        "medians": {name: _median([each[name] for each in ratios]) for name in ratios[0]},
         "pairs_ms": [[round(time, 4) for time in pair] for pair in pairs],
         "kept_host_ms": [round(time, 4) for time in hosts],
+        "rounds": [{name: _median([each[name]]) for name in each} for each in ratios],
     }
 
 
-def _plain(script: Path) -> float:
-    said = _run([sys.executable, script.name], script.parent)
-    return float(said.split("STEP_MS")[1].split()[0])
+def _parts(plain: Loop, recorded: Loop, record: dict[str, Any]) -> Ratios:
+    """Where a difference comes from, if the loop went on after its steps were timed."""
+    timing, ended = record["timing"], record["script"]["steps_seen"] - 1
+    later = range(max(FIRST, ended + 2), STEPS)  # without the step in which the record is written
+    if len(later) < FEWEST:
+        return dict.fromkeys(("clock", "same_process", "left_behind"))
+    kept_ms = timing["wall_ns_per_call"] / 1e6
+    return {
+        "clock": kept_ms / recorded.of(range(ended - timing["calls_timed"], ended)),
+        "same_process": kept_ms / recorded.of(later),
+        "left_behind": recorded.of(later) / plain.of(later),
+    }
 
 
-def _kept(script: Path) -> tuple[float, float]:
-    """Milliseconds of a step in the run record beside the trace, and of its host alone."""
-    line = [
-        sys.executable,
-        "-m",
-        "foretrace",
-        "record",
-        "--overwrite",
-        "--out",
-        "kept",
-        script.name,
-    ]
-    _run(line, script.parent)
-    record = json.loads((script.parent / "kept" / f"{script.stem}.run.json").read_text())
-    timing = record["timing"]
-    return timing["wall_ns_per_call"] / 1e6, timing["host_ns_per_call"] / 1e6
+def _median(ratios: list[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio is not None]
+    return round(statistics.median(known), 4) if known else None
+
+
+def _plain(script: Path) -> Loop:
+    return _loop(_run([sys.executable, script.name], script.parent))
+
+
+def _recorded(script: Path) -> tuple[Loop, dict[str, Any]]:
+    """The loop, and the run record beside the trace."""
+    options = ["--no-look", "--overwrite", "--out", "kept"]
+    line = [sys.executable, "-m", "foretrace", "record", *options, script.name]
+    said = _run(line, script.parent)
+    return _loop(said), json.loads((script.parent / "kept" / f"{script.stem}.run.json").read_text())
+
+
+def _loop(said: str) -> Loop:
+    times = next(line for line in said.splitlines() if line.startswith("TIMES"))
+    return Loop(*json.loads(times.removeprefix("TIMES")))
 
 
 def _run(command: list[str], folder: Path) -> str:
