@@ -304,7 +304,7 @@ def test_copies_into_longer_rows_are_made_where_they_pay(monkeypatch: pytest.Mon
 
 def test_a_route_that_is_much_in_doubt_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "card_name", lambda device: "NVIDIA H200")
-    size = (78, 1256, 4945)
+    size = (26, 1018, 12393)  # far from what was measured: calls would gain, by a vague estimate
     assert routes.plan(0, torch.bfloat16, size, stacked=False).down == LIBRARY
     monkeypatch.setattr(routes, "MOST_DOUBT", 1.0)
     routes.plan.cache_clear()
