@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -49,6 +50,8 @@ def run(
     """
     # Asks the driver's library, which starts no CUDA: no fork survives that.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    # Inductor sets it at its first kernel, and what was warm would compile again there.
+    os.environ.setdefault("TRITON_CACHE_DIR", str(Path.home() / ".triton" / "cache"))
     if not torch.cuda.is_available():
         needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(f"a benchmark needs {needs}")
