@@ -19,6 +19,9 @@ SNAPSHOTS = (".memory.pickle", ".oom.pickle")
 MOST_BYTES = 1 << 20
 # A call takes a nanosecond to 30 years, and a cost is at most as long: arithmetic stays finite.
 MOST_NS, MOST_S = 1e18, 1e9
+# Another program takes a core this often in a second on a machine that is in use: on two cores 150
+# to 260 times beside a test suite; alone 1 to 7 times on one thread, 33 to 44 on two.
+CROWDED = 100.0
 Nanoseconds = Annotated[float, Meta(ge=1, le=MOST_NS)]
 Positive = Annotated[float, Meta(ge=0, le=MOST_S)]
 
@@ -34,6 +37,11 @@ class RunTiming(Struct, frozen=True):
     host_ns_per_call: Nanoseconds | None = None
     block_ns: Annotated[tuple[Nanoseconds, ...], Meta(max_length=1000)] = ()
     preempted_per_s: Positive | None = None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether other programs used the cores."""
+        return (self.preempted_per_s or 0) >= CROWDED
 
 
 class RunCompile(Struct, frozen=True):

@@ -9,6 +9,7 @@ import pytest
 
 import foretrace as ft
 from analyze.compare.traces import made, recorded, steps
+from corpus.builder import TraceBuilder
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.measure import change
 from foretrace.analyze.compare.verdict import weigh
@@ -277,3 +278,24 @@ def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
     calls = compare(a, b, compile_seconds=1e9).worth.break_even_calls
     assert calls is not None
     assert calls > 10**26
+
+
+def test_on_a_cpu_other_ops_are_not_the_same_ops(tmp_path: Path) -> None:
+    """A script that failed before its first op was "SAME  the same ops per run" as a whole one."""
+
+    def ran(name: str, *ops: str) -> Trace:
+        builder = TraceBuilder()
+        for at in (0, 1_000, 2_000):
+            builder.step(at // 1_000, at, 900)
+            for place, op in enumerate(ops):
+                builder.op(op, at + 100 * place + 10, 90)
+        return made(tmp_path, builder, name)
+
+    one, other = ran("one", "aten::mm"), ran("other", "aten::mm", "aten::add")
+    same = compare(one, ran("again", "aten::mm")).verdict
+    assert (same.answer, same.text) == (
+        "same",
+        "the same ops per step, no time beyond the noise of 7.1%",
+    )
+    for a, b in ((one, other), (other, one)):
+        assert compare(a, b).verdict.answer == "inconclusive"

@@ -70,6 +70,14 @@ def test_a_run_record_knows_the_threads(tmp_path: Path) -> None:
         "4 threads on a machine of 16 cores",
     )
     assert found(matmul, tmp_path, record | {"settings": {"threads": 16}}) == []
+    # Other programs used the cores, or a loader's workers did: two threads took 88 ms, one 14.
+    assert found(matmul, tmp_path, record | {"timing": {"preempted_per_s": 120.0}}) == []
+
+    def loaded(sketch: Sketch) -> None:
+        name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        matmul(sketch.host("user_annotation", name, 100))
+
+    assert found(loaded, tmp_path, record) == []
 
 
 def test_float64_takes_twice_the_time(tmp_path: Path) -> None:

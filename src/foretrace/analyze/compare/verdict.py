@@ -83,9 +83,6 @@ def likeness(
 
 # A record whose host takes this share of the time is limited by it.
 HOST_LIMITED = 0.9
-# Another program takes a core this often in a second on a machine that is in use: on two cores 150
-# to 260 times beside a test suite; alone 1 to 7 times on one thread, 33 to 44 on two.
-CROWDED = 100.0
 WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "Inconclusive"}
 WORDS["different"] = "Not comparable"
 
@@ -152,12 +149,13 @@ def judge(
     if wall.saved is not None:
         return _by_records(wall, per, _crowded(a, b, wall))
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
-    timed = not _untimed(a, b)
-    if timed and all(row.fate == "same" for row in work) and not any(map(differs, times)):
-        gpu = times[0]
+    alike = all(row.fate == "same" for row in work) if work else _calls(a) == _calls(b)
+    if alike and not _untimed(a, b) and not any(map(differs, times)):
+        gpu, host, _ = times
         spent = change_text(gpu.a, gpu.b) if gpu.saved else time_text(gpu.a)
         what = f"the same GPU work, {spent} {per}" if work else f"the same ops {per}"
-        return CompareVerdict("same", f"{what}, no time beyond the noise", TRACES)
+        noise = "" if work or host.noise is None else f" of {percent_text(host.noise)}"
+        return CompareVerdict("same", f"{what}, no time beyond the noise{noise}", TRACES)
     return _by_bounds(a, b, per) or _by_replay(steps, per) or _open(a, b, times, per)
 
 
@@ -180,6 +178,10 @@ def _by_replay(
     return CompareVerdict("faster" if least > 0 else "slower", text, REPLAY, least, most)
 
 
+def _calls(side: Side) -> dict[str, int]:
+    return {name: op.calls for name, op in side.ops.items()}
+
+
 def _untimed(a: Side, b: Side) -> list[str]:
     """The traces whose GPU work has no usable time."""
     return [name for name, side in (("A", a), ("B", b)) if side.work and side.gpu.median is None]
@@ -197,10 +199,11 @@ def _crowded(a: Side, b: Side, wall: ChangeEntry) -> str:
     """
     name, side = ("B", b) if (wall.saved or 0) < 0 else ("A", a)
     timing = side.trace.run.timing
-    often, length = timing.preempted_per_s or 0, timing.wall_ns_per_call or 0
-    if often < CROWDED or (timing.host_ns_per_call or 0) < HOST_LIMITED * length:
+    length = timing.wall_ns_per_call or 0
+    if not timing.is_crowded or (timing.host_ns_per_call or 0) < HOST_LIMITED * length:
         return ""
-    return f"other programs took a core from {name} {often:.0f} times a second: record it again"
+    often = f"{timing.preempted_per_s or 0:.0f} times a second"
+    return f"other programs took a core from {name} {often}: record it again"
 
 
 def _by_records(wall: ChangeEntry, per: str, crowded: str = "") -> CompareVerdict:

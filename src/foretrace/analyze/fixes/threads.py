@@ -4,7 +4,8 @@ What it looks for: a CPU that computes with fewer threads than the machine has, 
 beside the trace says, or large matmuls at the rate of one core.
 
 What must hold: ops are large enough for PyTorch to give them to several threads, and for these to
-pay off: at least 50 us.
+pay off: at least 50 us. Nothing else uses the cores: where a DataLoader's workers did, two threads
+made a step of 14 ms take 88.
 
 What changes: these ops take less time, by the missing share of the cores at best. Without a run
 record half of their time goes, at worst nothing: the machine may have one core.
@@ -28,6 +29,7 @@ CORE_FLOPS, LARGE_FLOP = 130e9, 1e8
 PARALLEL = 32_768  # elements from which PyTorch gives an op to several threads
 SHORT_NS = 50_000  # to start and join threads takes a tenth of it or more
 MORE_THREADS = (0.5, 0.9, 0.0)
+WORKERS = "_MultiProcessingDataLoaderIter"
 
 
 class _Machine(Struct):
@@ -48,6 +50,8 @@ def _find(step: CpuStep) -> Proposals:
     large = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
     parallel = [event for event in large if step.took_ns([event]) >= SHORT_NS]
     threads, cores = recorded(step.trace)
+    if shares_cores(step):
+        return
     rate = max((_rate(step, *each) for each in step.arguments.items()), default=0.0)
     if threads and cores and 2 * threads <= cores:
         gone = 1 - threads / cores
@@ -59,6 +63,12 @@ def _find(step: CpuStep) -> Proposals:
         order = "use more threads (OMP_NUM_THREADS, torch.set_num_threads)"
         risk = "the machine must have more cores"
         yield step.proposal(order, why, parallel, MORE_THREADS, risk)
+
+
+def shares_cores(step: CpuStep) -> bool:
+    """Whether a DataLoader's workers or other programs used the cores too."""
+    loaded = step.trace.host.named(lambda name: WORKERS in name)
+    return bool(loaded.any()) or step.trace.run.timing.is_crowded
 
 
 def recorded(trace: Trace) -> tuple[int, int]:
