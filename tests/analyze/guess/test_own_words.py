@@ -369,6 +369,21 @@ def test_calls_of_an_op_are_no_kernels(tmp_path: Path) -> None:
         assert (found.verdict, found.expected) == ("hit", "per step: 1 aten::conv2d")
 
 
+@pytest.mark.parametrize(
+    ("also", "verdict"), [("", "hit"), ("aten::addmm", "unknown"), ("aten::mm", "hit")]
+)
+def test_an_op_that_only_calls_the_slowest_one_is_it(
+    also: str, verdict: str, tmp_path: Path
+) -> None:
+    """ "max pooling is the slowest op" was a miss, for `aten::max_pool2d_with_indices`."""
+    built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)
+    built.op("aten::linear", 1_000, 60_000).op("aten::addmm", 2_000, 58_000)
+    if also:
+        built.op(also, 62_000, 9_000)
+    [found] = check(open_made(built, tmp_path), ["linear is the slowest op"])
+    assert found.verdict == verdict
+
+
 def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:
     """`look` had "most self time in aten::mul_", and check another op, which calls none."""
     built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)

@@ -51,7 +51,7 @@ def _op(window: Window, query: Query) -> Measurement:
     if not times:
         raise Unknown(f"no ops in {window.label}")
     top = max(times, key=lambda name: times[name])
-    right = named(wanted, top)
+    right = named(wanted, top) or (not on_gpu and _wraps(window, wanted, top))
     measured = f"{top}: {time_text(times[top])}, {percent_text(times[top] / sum(times.values()))}"
     if not right and on_gpu and host and named(wanted, max(host, key=lambda name: host[name])):
         raise Unknown(f"by GPU time it is {top}; {wanted} takes the host longest")
@@ -63,6 +63,22 @@ def _op(window: Window, query: Query) -> Measurement:
     rows = [row for row, chain in pairs if chain[-1:] == (top,)]
     measured = f"{measured} of {'GPU' if on_gpu else 'op'} time"
     return Measurement(query.hit_if(right), measured, rows=rows)
+
+
+def _wraps(window: Window, wanted: str, op: str) -> bool:
+    """Whether every call of an op comes from the wanted one, as `max_pool2d_with_indices` does."""
+    host = window.evidence.trace.host
+    events = window.events(host.named(lambda name: name == op) & host.is_op)
+    within = [_is_below(window, wanted, int(host.parent[event])) for event in events.tolist()]
+    if any(within) and not all(within):
+        raise Unknown(f"{wanted} calls {op}, and other ops call it too")
+    return all(within)
+
+
+def _is_below(window: Window, wanted: str, event: int) -> bool:
+    while event >= 0 and not named(wanted, window.evidence.name(event)):
+        event = int(window.evidence.trace.host.parent[event])
+    return event >= 0
 
 
 def _name(trait: Selector) -> str:
