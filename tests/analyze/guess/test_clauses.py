@@ -37,7 +37,7 @@ three matmuls, each on its own stream = three matmuls ; each matmul on own-strea
 nccl runs on a separate stream from compute = nccl on own-stream compute
 communication is almost entirely hidden behind the backward compute = communication hides more than 90% behind backward compute
 AdamW is foreach, not fused = AdamW is foreach ; AdamW is not fused
-attention goes through flash attention, one kernel per layer, so 4 in total = attention uses flash ; attention is 4
+attention goes through flash attention, one kernel per layer, so 4 in total = attention uses flash ; 4 attention
 cudnn keeps transposing between nchw and nhwc, about a quarter of the kernel time = layout conversions are used ; layout-conversions takes about 25% of kernel time
 the copies are mostly host to device = htod copies > 50% of copies || htod copies time > 50% of copies time
 MoE matmuls eat roughly two thirds of the GPU time = MoE matmuls takes about 67% of gpu time
@@ -137,7 +137,6 @@ at least one gemm is not bf16
 the loss isn't read back every step
 AdamW is neither fused nor foreach
 the kernels are tiny
-kernels run on only one stream
 not every gemm ends up in bf16
 the copies run while the GPU is idle
 attention forward plus backward is less than 30% of GPU time

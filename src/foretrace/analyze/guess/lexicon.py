@@ -222,8 +222,8 @@ def _unit(tokens: Tokens, place: int, glued: str) -> tuple[str, str, int]:
     return *found, after if word else place + 1
 
 
-def _times(tokens: Tokens, place: int) -> tuple[str, int]:
-    """`once`, `twice`, `more than 100 times`."""
+def _times(tokens: Tokens, place: int) -> tuple[Heard | str, int]:
+    """`once`, `twice`, `more than 100 times`, `a dozen to twenty times`."""
     at = place + (key_at(tokens, place) in ("exactly", "only", "just"))
     if key_at(tokens, at) in ("once", "twice"):
         return key_at(tokens, at), at + 1
@@ -234,9 +234,10 @@ def _times(tokens: Tokens, place: int) -> tuple[str, int]:
     found, after = quantity(tokens, place)
     if found.dimension == "ratio" and found.text.endswith("x"):  # `12x per step`
         return f"{found.text[:-1]} times", after
-    if found.dimension != "count" or found.upper or key_at(tokens, after) not in ("times", "time"):
+    if found.dimension != "count" or key_at(tokens, after) not in ("times", "time"):
         raise ParseFailure(after, ["times"])
-    return f"{found.text} times", after + 1
+    upper = f"{found.upper} times" if found.upper else ""
+    return Heard("times", f"{found.text} times", upper), after + 1
 
 
 def _ratio(tokens: Tokens, place: int) -> tuple[Heard, int]:
@@ -292,6 +293,8 @@ def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
         return "step" if said & {"step", "iteration", "wall", "wall-clock"} else "time", place + 1
     if of and word in ("it", "trace", "profile", "run", "total", "recording"):
         return "time", place + 1
+    if of and last in ("total", "whole", "run"):
+        return "time", place
     if of and last in ("step", "iteration", "gpu"):
         return "step" if last in ("step", "iteration") else on_gpu, place
     raise ParseFailure(place, ["time"])

@@ -134,7 +134,9 @@ def heard(
 
 
 # kinds of one measured figure or fact, of which `not` says the opposite
-_DENIABLE = ("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory")
+_DENIABLE = (
+    "ratios time top bounds overlap own_streams presence memory counts fusion sizes gaps".split()
+)
 
 
 def _deniable(guess: Guess) -> bool:
@@ -442,4 +444,5 @@ def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[
         if reader.begins(bare, _AMOUNTS):
             yield from reader.lowered(f"{where} {bare} {subject}")
     if spoken_of or late:
+        yield f"{where}: {subject} {bare}" if where else f"{subject} {bare}"
         yield from reader.lowered(text)

@@ -85,11 +85,12 @@ def _noun(text: str, noun: Noun) -> Named | None:
         return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))
+    found = None if found and found.selector.word in listed("no_nouns") else found
     head, _, last = text.rpartition(" ")
     called = noun(head) if found is None and last in ("ops", "calls") else None
     if called and called.selector.word:
         found = noun(f"aten::{head}")
-    if found is None and " and " not in text:
+    if found is None and " " in text and " and " not in text:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)
         found = found if found and found.selector.word == joined else None
@@ -98,8 +99,7 @@ def _noun(text: str, noun: Noun) -> Named | None:
         if found and found.selector.kind == "module" and last.lower() == "layers":
             return None  # the layers of an encoder are not the encoder
     # the word of an op means its forward alone
-    unfit = found is None or found.selector.word in listed("no_nouns")
-    return None if unfit or (found and found.selector.word and written != text) else found
+    return None if found is None or (found.selector.word and written != text) else found
 
 
 class ShapeMatch(NamedTuple):
@@ -137,6 +137,8 @@ class Lattice:
             with suppress(ParseFailure):
                 value, after = read(tokens, place)
                 found[after - place][tag or TAGS.get(value.dimension, "amount")] = value
+        for size, name in self._places(place):
+            found[size].setdefault("scope", f'in "{name}"')
         for skipped in self._narrowing(place, bool(found)):
             for size in range(min(_LONGEST_NOUN, len(tokens) - place - skipped), 0, -1):
                 text = " ".join(token.text for token in tokens[place + skipped :][:size])
@@ -155,6 +157,20 @@ class Lattice:
             found[1]["name"] = tokens[place].text
         return dict(sorted(found.items(), reverse=True))
 
+    def _places(self, place: int) -> Iterator[tuple[int, str]]:
+        """The range or module that a preposition names here: `inside each decode region`."""
+        keys = [token.key for token in self.tokens[place : place + 2]]
+        skipped = 1 + (keys[1:] in (["each"], ["every"]))
+        if keys[0] not in listed("places") and not (keys[0] == "in" and skipped > 1):
+            return
+        for size in range(min(_LONGEST_NOUN, len(self.tokens) - place - skipped), 0, -1):
+            named = self.reader.said(
+                " ".join(token.text for token in self.tokens[place + skipped :][:size])
+            )
+            if named and named.selector.kind in ("region", "module"):
+                yield skipped + size, named.selector.name
+                return
+
     def _narrowing(self, place: int, known: bool) -> Iterator[int]:
         """How many words at a place can narrow a noun behind them: `paged attention`."""
         for size in (1, 2):
@@ -170,27 +186,34 @@ class Lattice:
         known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(word)
         return not known and word not in listed("never_narrowing") and not word.endswith("ly")
 
-    def matches(self, pattern: Pattern, match: ShapeMatch) -> Iterator[ShapeMatch]:
-        """Every way in which a pattern reads all tokens; what says where can stand anywhere."""
+    def matches(self, shape: Shape, match: ShapeMatch) -> Iterator[ShapeMatch]:
+        """Every way in which a shape reads all tokens; what says where can stand anywhere."""
+        pattern, free = shape.pattern, shape.free
         if match.place == len(self.tokens):
             if all(item.optional for item in pattern):
                 yield match
             return
         for size, tags in self.at[match.place].items():
-            if skipped := self._skipped(match, size, tags):
-                yield from self.matches(pattern, skipped)
+            if skipped := self._skipped(match, size, tags, shape.glue):
+                yield from self.matches(shape, skipped)
         for at, item in enumerate(pattern):
+            before = pattern[:at] if free else ()
+            if any(each.slot == item.slot for each in before):  # `a` stands before `b`
+                continue
+            left = shape._replace(pattern=before + pattern[at + 1 :])
             for value, after, chunks in item.read(self, match.place):
                 args = match.args | {item.name: value}
                 following = match._replace(place=after, chunks=match.chunks + chunks, args=args)
-                yield from self.matches(pattern[at + 1 :], following)
-            if not item.optional:
+                yield from self.matches(left, following)
+            if not (item.optional or free):
                 return
 
-    def _skipped(self, match: ShapeMatch, size: int, tags: Tags) -> ShapeMatch | None:
+    def _skipped(
+        self, match: ShapeMatch, size: int, tags: Tags, glue: Set[str]
+    ) -> ShapeMatch | None:
         """Past a chunk that claims nothing, or that says where: `per step`, `on the GPU`."""
         after = match._replace(place=match.place + size, chunks=match.chunks + 1)
-        if "drop" in tags:
+        if "drop" in tags or glue & tags.keys():
             return after
         where, clock = tags.get("scope"), tags.get("clock")
         of = match.place and self.tokens[match.place - 1].key == "of"
@@ -223,12 +246,21 @@ class Item(NamedTuple):
     """One place of a shape: `read` yields what it can read, the place behind it, its chunks."""
 
     name: str
+    slot: str
     tags: frozenset[str]
     optional: bool
     read: Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]
 
 
-Pattern = tuple[Item, ...]
+class Shape(NamedTuple):
+    """What a claim can look like, and how the language says it. A `free` one has its parts in any
+    order, with the tags of `glue` (mostly verbs) between them.
+    """
+
+    pattern: tuple[Item, ...]
+    said: str
+    free: bool
+    glue: frozenset[str]
 
 
 class ClaimReader:
@@ -250,11 +282,11 @@ class ClaimReader:
         lattice = Lattice(tokens, self)
         found = sorted(
             (
-                (match.chunks, order, match, said)
-                for order, (pattern, said) in enumerate(shapes())
+                (match.chunks, order, match, shape.said)
+                for order, shape in enumerate(shapes())
                 # the tags that the shape cannot do without are there
-                if all(item.optional or item.tags & lattice.tags for item in pattern)
-                for match in lattice.matches(pattern, ShapeMatch(0, 0, {}))
+                if all(item.optional or item.tags & lattice.tags for item in shape.pattern)
+                for match in lattice.matches(shape, ShapeMatch(0, 0, {}))
             ),
             key=lambda each: each[:2],
         )
@@ -357,7 +389,8 @@ def _trait(named: Named) -> str | None:
     """What kernels can be: `bf16`, `nvjet kernels`."""
     found = named.selector
     more = found.name or found.word or found.under or not found.traits
-    said = named.said.removesuffix("s").removesuffix(" kernel")
+    said = re.sub(r" kernels?$", "", named.said)
+    said = said if said.lower() in TRAITS else said.removesuffix("s")
     return said if not more and found.kind in ("kernel", "memcpy") else None
 
 
@@ -386,8 +419,14 @@ def _counts(lattice: Lattice, place: int) -> Iterator[tuple[str, int, int]]:
                         yield f"{said} && {more}", end, chunks + own
 
 
+def _countable(named: Named) -> bool:
+    """Not `stream 7`, which is one of them, nor `3 forward`, which is of what was said before."""
+    numbered = named.selector.kind in ("stream", "step")
+    return not numbered and _NARROWED.sub("", named.said) not in PHASES
+
+
 def _counted(amount: Heard, named: Named) -> str | None:
-    if _NARROWED.sub("", named.said) in PHASES:  # `3 forward`: of what was said before
+    if _NARROWED.sub("", named.said) in PHASES:
         return None
     # of modules, those that there are; each is called in every step
     what = f"distinct {named.said}" if named.selector.kind == "module" else named.said
@@ -400,6 +439,9 @@ _ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noun": ("noun", _noun_that(lambda found: True)),
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
+    "hostop": ("noun", _noun_that(lambda found: found.kind == "op")),
+    "streams": ("noun", _noun_that(lambda found: found.kind == "stream")),
+    "counted": ("noun", lambda named: named.said if _countable(named) else None),
     "layer": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["group"])),
     "work": ("noun", _noun_that(lambda found: any(each.kind != "dtype" for each in found.traits))),
     "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
@@ -425,12 +467,16 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def shapes() -> tuple[tuple[Pattern, str], ...]:
-    """The shapes of `language.toml`, in the order in which they are tried: a pattern of tags, and
-    how the language says what it has read.
-    """
-    rows = (line.split(" => ") for line in filter(None, language("shapes").splitlines()))
-    return tuple((tuple(map(_item, pattern.split())), said) for pattern, said in rows)
+def shapes() -> tuple[Shape, ...]:
+    """The shapes of `language.toml`, in the order in which they are tried."""
+    return tuple(map(_shape, filter(None, language("shapes").splitlines())))
+
+
+def _shape(row: str) -> Shape:
+    """`{a:noun} take {pct} => …`; free: `take is ~ {a:noun} {pct} => …`."""
+    written, _, said = row.partition(" => ")
+    glue, free, pattern = written.rpartition("~ ")
+    return Shape(tuple(map(_item, pattern.split())), said, bool(free), frozenset(glue.split()))
 
 
 def _item(word: str) -> Item:
@@ -443,13 +489,13 @@ def _item(word: str) -> Item:
         tags = {tag: said or tag for tag, _, said in pairs}
         first = next(iter(tags))
         name = "" if first in ("who", "whole") else first
-        return Item(name, frozenset(tags), optional, _reads(tags))
+        return Item(name, first, frozenset(tags), optional, _reads(tags))
     name, _, slot = word.strip("{}").partition(":")
     slot = slot or name
     if slot == "counts":
-        return Item(name, frozenset("n"), optional, _counts)
+        return Item(name, slot, frozenset("n"), optional, _counts)
     tag, fits = _SLOTS.get(slot, (slot, lambda value: value))
-    return Item(name, frozenset([tag]), optional, _reads({tag: ""}, fits))
+    return Item(name, slot, frozenset([tag]), optional, _reads({tag: ""}, fits))
 
 
 _SHORTEST = 3  # letters of a word that can be a part of a name

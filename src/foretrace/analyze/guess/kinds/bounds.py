@@ -97,9 +97,18 @@ def _share(query: Query) -> Measurement:
     if "most" in query.args:
         return _decided(query, Compare(">").of(share, Amount("50%", 0.5)), measured)
     verdict, amount = query.judge(share), query.args["amount"]
+    if query.scope.kind == "region" and query.judge(_of_host(query)) != verdict:
+        raise Unknown(f"{measured} while its work ran, but not of the time that its call took")
     if verdict == "miss" and "compare" not in query.args and abs(share - amount.value) < _NEAR:
         verdict = "unknown"  # `idle 97% of the time` may mean 97.9%
     return _decided(query, verdict, measured)
+
+
+def _of_host(query: Query) -> float:
+    """The same share of the time of the calls, where these took longer than their work."""
+    calls = [(_spent(each), each.length_ns) for each in query.windows]
+    busy = median((1 - one.idle_share) * min(one.wall_ns / max(ns, 1), 1) for one, ns in calls)
+    return 1 - busy if query.args.get("idle") == "idle" else busy
 
 
 def _length(query: Query) -> Measurement:

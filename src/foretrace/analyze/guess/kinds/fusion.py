@@ -133,6 +133,19 @@ def _one_kernel(operation: GpuOperation, part: str) -> bool | None:
     return False if operation.ident.family.startswith("aten") else None
 
 
+def _own(window: Window, query: Query) -> Measurement:
+    """Whether what an op does is in kernels that do nothing else; an absent op has none."""
+    found = select(window, query.what)
+    if found.unclear or not found.on_gpu:
+        raise Unknown(found.why(query.what))
+    operations = [window.evidence.operation(row) for row in found.sure]
+    alone = [not each.ident.family.startswith(("inductor", "user_triton")) for each in operations]
+    if any(alone) and not all(alone):
+        raise Unknown(f"only some of {query.what.text} are in kernels of their own")
+    measured = tally([each.label for each in operations]) or f"no {query.what.text}"
+    return Measurement("hit" if any(alone) else "miss", measured, rows=found.sure)
+
+
 def _on_gpu(window: Window) -> _KernelOps:
     window.need_gpu()
     if window.lost:
@@ -170,7 +183,10 @@ def _on_cpu(window: Window) -> _KernelOps:
     "{parts:parts} are|is [not] fused into one kernel",
     "{first:selector} is|are [not] fused with {second:selector}",
     "{what:selector} is|are [not] fused",
-    expected=lambda args: "not fused" if "not" in args else "fused",
+    "{what:selector} has own-kernel",
+    expected=lambda args: (
+        "own kernel" if "own-kernel" in args else "not fused" if "not" in args else "fused"
+    ),
     slots={
         "parts": Slot(
             "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
@@ -192,10 +208,11 @@ def _fused(window: Window, query: Query) -> Measurement:
 
     One part of a model is fused when one kernel does all of it: RMSNorm in one kernel, not as the
     pow, mean and mul of eager mode. An optimizer is fused when its fused op (`_fused_adamw_`) takes
-    most of its time; foreach ops and loops over parameters are not.
+    most of its time; foreach ops and loops over parameters are not. An op has its own kernel where
+    no kernel that does it is generated for several.
     """
     if "what" in query.args:
-        return _alone(window, query)
+        return (_own if "own-kernel" in query.args else _alone)(window, query)
     parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
     wanted = {op_of(selector) for selector in parts}
     if "" in wanted:

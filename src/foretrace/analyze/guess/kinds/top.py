@@ -40,6 +40,22 @@ def _thing(window: Window, query: Query) -> Measurement:
     return Measurement(query.hit_if(right), measured, rows=found.sure)
 
 
+def _among(window: Window, query: Query) -> Measurement:
+    """Whether a part has more GPU time than any other name among its like: of the collectives."""
+    mine, whole = (certain(window, query.args[name]) for name in ("trait", "among"))
+    gpu, times = window.evidence.trace.gpu, Counter[str]()
+    if not (mine.on_gpu and whole.on_gpu and whole.sure and gpu.usable[whole.sure].all()):
+        raise Unknown(f"this needs {query.args['among'].text} with times")
+    for row in {*whole.sure} - {*mine.sure}:
+        times[window.evidence.operation(row).label] += int(gpu.length[row])
+    own = int(gpu.length[sorted({*mine.sure} & {*whole.sure})].sum())
+    most, measured = max(times.values(), default=0)
+    measured = f"{time_text(own)}, the others {time_text(times.total())}"
+    if most <= own < times.total():
+        raise Unknown(f"{measured}: whether they are one thing is not known")
+    return Measurement(query.hit_if(own > most), measured, rows=mine.sure)
+
+
 def _op(window: Window, query: Query) -> Measurement:
     trait: Selector = query.args["trait"]
     wanted = _name(trait)
@@ -159,6 +175,7 @@ def _kernel(window: Window, query: Query) -> Measurement:
     "top|fastest step is [not] {trait:selector}",
     "{trait:selector} is [not] top|fastest step",
     "{trait:selector} is|are [not] top thing",
+    "{trait:selector} is|are [not] top of {among:selector}",
     "{trait:selector} is|are [not] bottleneck",
 )
 @per_window
@@ -171,6 +188,8 @@ def _judge(window: Window, query: Query) -> Measurement:
     count only (host time, the ops around it) is unknown. The longest step is the one that takes the
     host longest.
     """
+    if "among" in query.args:
+        return _among(window, query)
     if "thing" in query.args or "bottleneck" in query.args:
         return _thing(window, query)
     return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
