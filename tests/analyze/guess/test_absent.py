@@ -39,6 +39,7 @@ HOST = {
     ".item() syncs 32 times per step",
     "step 4 is slower than step 3",
     "step 3 is the slowest step",
+    "card is H200",
     "weights are int8",
 }
 # What needs shapes: flops, bytes, rates, inputs, and bounds that are not the host's.

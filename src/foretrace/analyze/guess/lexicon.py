@@ -279,6 +279,7 @@ def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
     """What a share is of: `gpu time`, `kernel time`, `cpu time`, `time`, `step`."""
     words, of = [""], key_at(tokens, place) == "of"
     place += of
+    of = of or (place > 0 and tokens[place - 1].key == "of")  # `a small part of` is a share
     while key_at(tokens, place) in listed("before_whole"):
         words.append(key_at(tokens, place))
         place += 1

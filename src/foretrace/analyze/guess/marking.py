@@ -295,7 +295,9 @@ def _mark_parts(guess: Guess, found: list[Verdict]) -> Verdict:
     """The verdict on several claims, or on several readings of one; a miss says which part."""
     verdicts = [each.verdict for each in found]
     if guess.agree:
-        same = len(set(verdicts)) == 1
+        if guess.any_of and "hit" in verdicts:
+            found = [found[verdicts.index("hit")]]
+        same = len({one.verdict for one in found}) == 1
         worst = found[0] if same else replace(found[0], verdict="unknown", why=_SEVERAL)
     else:
         worst = min(found, key=lambda each: _WORST.index(each.verdict))
@@ -310,6 +312,8 @@ def _mark_parts(guess: Guess, found: list[Verdict]) -> Verdict:
         why = str(open_part.args["why"]) if open_part else f"`{guess.unread}` is not understood"
         worst = replace(worst, verdict="unknown" if open_part else "error")
     why = " ".join(filter(None, (why, worst.why if why != worst.why and several else "")))
+    if guess.left_out:
+        why = " ".join(filter(None, (f"`{guess.left_out}` is not judged", why)))
     if guess.by_slots and worst.verdict != "error":
         why = ". ".join(filter(None, (f"read as: {guess.expected}", why)))
     return replace(

@@ -46,7 +46,8 @@ class Guess:
     """One prediction: its text, why its author expects it, and what was parsed from it.
 
     `parts` are its claims, of which all must hold, or with `agree` its readings, which must have
-    one verdict. With `denied` the opposite of them holds. `unread` is what was not understood.
+    one verdict, or with `any_of` as well one of which must hold. With `denied` the opposite holds.
+    `unread` is what was not understood, `left_out` what explains and is not judged.
     `by_slots`: it was read in other words than its own. `narrowed`: words that make what it speaks
     of smaller, in a way that is not known (`paged attention`).
     """
@@ -59,8 +60,10 @@ class Guess:
     prediction: str
     parts: tuple[Guess, ...] = ()
     agree: bool = False
+    any_of: bool = False
     denied: bool = False
     unread: str = ""
+    left_out: str = ""
     by_slots: bool = False
     narrowed: str = ""
 
@@ -126,17 +129,18 @@ def heard(
         reason=reason,
         parts=claims,
         agree=False,
+        any_of=False,
         denied=False,
         narrowed="",
         unread="; ".join(found.unread),
+        left_out=found.left_out,
         by_slots=any(claim.by_slots for claim in found.claims),
     )
 
 
 # kinds of one measured figure or fact, of which `not` says the opposite
-_DENIABLE = (
-    "ratios time top bounds overlap own_streams presence memory counts fusion sizes gaps".split()
-)
+_DENIABLE = ("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory")
+_DENIABLE += ("counts", "fusion", "sizes", "gaps")
 
 
 def _deniable(guess: Guess) -> bool:
@@ -244,7 +248,9 @@ def parsed(text: str) -> Guess | None:
         return None
 
 
-_NO_PLACES = ("layer", "layers", "kernel", "call", "token", "head", "block", "launch", "sample")
+_NO_PLACES = (
+    "layer layers kernel call token head block launch sample use time order it here there list"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -256,13 +262,13 @@ def _readable(text: str, by_slots: bool) -> Guess | None:
         found = _parse(text)
     except UsageError:
         return None
-    unplaced = found.scope.kind == "region" and found.scope.name.lower() in _NO_PLACES
+    unplaced = found.scope.kind == "region" and found.scope.name.lower() in _NO_PLACES.split()
     everyday = not by_slots and found.subject in language("everyday").split()
     return None if unplaced or everyday else found
 
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
-_CONDITION = regex(r"\b(if|unless|except|neither|n?or|whether|when|until|after|before|otherwise)\b")
+_CONDITION = regex(r"\b(if|unless|except|neither|nor|whether|when|until|after|before|otherwise)\b")
 _BREAK = regex(r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) ")
 _PLACE = regex(r"(?i)(in|per|for|at) ")
 _AND = regex(" and ")
@@ -282,21 +288,33 @@ MOST_JOINTS = 8  # commas and conjunctions of a sentence; the parts between any 
 
 
 class Spoken(NamedTuple):
-    """The claims of a sentence, and the parts that were not read."""
+    """The claims of a sentence, the parts that were not read, and what only explains them."""
 
     claims: list[Guess]
     unread: list[str]
+    left_out: str = ""
 
 
 _IN_BRACKETS = regex(r" \(([^()]{1,60})\)")
+# with one of these an aside claims something, or names it
+_CLAIMS = regex(
+    r"\d ?(?:%|x\b|[mun]?s\b|[kmgt]i?b)|[<>=]|\.\.\.|\b(?:not?|never|none|only|all|every|most|more|less|"
+    r"gpu|cpu|e\.g|i\.e|example|like|such)\b"
+)
 
 
-def _aside(text: str, reader: ClaimReader) -> str:
-    """`the optimizer (SGD) takes 2 ms` says of SGD that it is used."""
+def _aside(text: str, reader: ClaimReader) -> tuple[str, str]:
+    """Without what is in brackets, and that: `the optimizer (SGD)` says of SGD that it is used,
+    `(8 layers)` explains.
+    """
     found = _IN_BRACKETS.search(text)
-    if found is None or not reader.said(found[1]):
-        return text
-    return f"{text[: found.start()]}{text[found.end() :]}, {found[1]} is used"
+    if found is None:
+        return text, ""
+    without = f"{text[: found.start()]}{text[found.end() :]}"
+    if reader.said(found[1]):
+        return f"{without}, {found[1]} is used", ""
+    explains = not _CLAIMS.search(found[1].lower()) and _Splitter(reader).claims(found[1], ("", ""))
+    return (without, found[0].strip()) if explains is None else (text, "")
 
 
 def tidy(text: str) -> str:
@@ -314,7 +332,8 @@ def _tidied() -> list[tuple[re.Pattern[str], str]]:
 
 def spoken(text: str, reader: ClaimReader) -> Spoken | None:
     """The claims of a sentence; None where it has none that can be read, or a condition."""
-    whole = tidy(_aside(text, reader))
+    text, left_out = _aside(text, reader)
+    whole = tidy(text)
     if '"' in text or _CONDITION.search(whole.lower()):
         return None
     if " while " in whole or " whereas " in whole:
@@ -324,7 +343,7 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
     split = _Splitter(reader).claims
     claims = split(whole, ("", ""))
     if claims is not None:
-        return Spoken(claims, [])
+        return Spoken(claims, [], left_out)
     found, unread, about = [], [], ("", "")
     reasons = set()  # parts that are claims of their own, however they are worded
     for at in _BREAK.finditer(whole):
@@ -340,7 +359,7 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         unread += [] if own else [part]
     unread = [part for part in unread if not (found and _LIST.fullmatch(part))]
     safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
-    return Spoken(found, unread) if found and safe else None
+    return Spoken(found, unread, left_out) if found and safe else None
 
 
 _CONTRAST = regex(r",? (?:while|whereas) ")
@@ -361,14 +380,14 @@ def _read(text: str, *, by_slots: bool = False, denied: bool = False) -> list[Gu
     text, _, narrowed = text.partition(" ## ")
     for claim in text.split(" && "):
         opposite, claim = denied or claim.startswith("!"), claim.removeprefix("!")
-        either = claim.split(" || ")
+        either = claim.split(" ?? " if " ?? " in claim else " || ")
         parts = [_readable(_bare(each), by_slots) or _readable(each, by_slots) for each in either]
         readings = tuple(part for part in parts if part)
         if len(readings) < len(parts):
             return None
         said, one = _bare(claim), readings[0]
         if readings[1:]:
-            one = replace(one, text=said, parts=readings, agree=True)
+            one = replace(one, text=said, parts=readings, agree=True, any_of=" ?? " in claim)
         if opposite:
             one = replace(one, text=f"not: {said}", parts=readings, denied=True)
         found.append(replace(one, narrowed=narrowed, by_slots=by_slots))
@@ -405,6 +424,8 @@ class _Splitter:
         for joint in (_BREAK, _AND):
             for at in joint.finditer(text):
                 left, right = text[: at.start()], text[at.end() :]
+                if joint is _BREAK and (found := self._of_topic(left, right, at[0])):
+                    return found
                 # a noun alone is no claim: `gemms and convs take half of the time`
                 nouns = reader.said(_bare(left)) or reader.said(_bare(right))
                 first = self.claims(left, about) if left and right and not nouns else None
@@ -413,6 +434,16 @@ class _Splitter:
                     if rest:
                         return [*first, *rest]
         return None
+
+    def _of_topic(self, topic: str, text: str, joint: str) -> list[Guess] | None:
+        """What is said of a noun before a colon or a comma: `AdamW: foreach`."""
+        listing = ":" not in joint and self.reader.begins(text, {"noun"})  # `pow, mean and …`
+        if listing or not self.reader.said(_bare(topic)):
+            return None
+        texts = [f"{topic} is {text}", f"{topic} {text}", f"{topic} takes {text}"]
+        texts += [f"{text} {topic}"] if self.reader.begins(text, _AMOUNTS) else []
+        said = (each for one in texts for each in self.reader.lowered(one))
+        return next(filter(None, (_read(each, by_slots=True) for each in said)), None)
 
 
 _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")

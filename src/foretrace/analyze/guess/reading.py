@@ -47,6 +47,7 @@ from foretrace.analyze.guess.words import (
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
 from foretrace.model.cpu_ops import bare
+from foretrace.model.module_calls import PREFIX
 
 _LONGEST_NOUN = 7  # words
 VERBS = frozenset(
@@ -72,6 +73,7 @@ Noun = Callable[[str], Named | None]
 
 
 _MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
+_CARD = regex(r"amd|nvidia|[abgh]{1,2}[1-3]00|mi[1-3]\d\d[acx]?|v100|p100|a10g?|t4|l40?s?")
 _BACKWARD_OF = regex(r"(forward|backward)(?: pass)? of ([^,]+)")
 
 
@@ -153,6 +155,8 @@ class Lattice:
             found[1]["drop"] = ""
         if not found and (own := self.reader.own(word)):
             found[1][own] = ""
+        if _CARD.fullmatch(word):
+            found[1]["card"] = word
         if _MARK.search(tokens[place].text):
             found[1]["name"] = tokens[place].text
         return dict(sorted(found.items(), reverse=True))
@@ -222,6 +226,7 @@ class Lattice:
         if clock and match.clock in ("", clock):
             return after._replace(clock=clock)
         ends = "," in tags and (after.place == len(self.tokens) or self._aside(after.place))
+        ends = ends or ("," in tags and bool(match.where) and not match.args)  # `in forward, …`
         return after if ends or (tags.get("who") == "" and self._in(match.place)) else None
 
     def _aside(self, place: int) -> bool:
@@ -327,6 +332,8 @@ class ClaimReader:
         whole = args.get("whole", "time")
         if not clock and whole not in ("time", "step"):
             clock = "cpu" if whole == "cpu time" else "gpu"
+        if whole == "cpu time" and not where and "{whole}" in template:
+            where = "per pass"
         clocks = [f" {clock}"] if clock else [""]
         if any(each.startswith(("region", "module")) for each in nouns) and "{clock}" in template:
             clocks = clocks if clock else [" gpu", " cpu"]  # it takes time on both
@@ -389,6 +396,8 @@ def _trait(named: Named) -> str | None:
     """What kernels can be: `bf16`, `nvjet kernels`."""
     found = named.selector
     more = found.name or found.word or found.under or not found.traits
+    if found.kind == "kernel" and found.name and not found.traits:
+        return named.said  # `multi_tensor_apply kernels do the SGD update`
     said = re.sub(r" kernels?$", "", named.said)
     said = said if said.lower() in TRAITS else said.removesuffix("s")
     return said if not more and found.kind in ("kernel", "memcpy") else None
@@ -439,6 +448,8 @@ _ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noun": ("noun", _noun_that(lambda found: True)),
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
+    "phase": ("noun", lambda named: named.said if named.said in PHASES else None),
+    "host": ("noun", _noun_that(lambda found: not found.on_gpu)),
     "hostop": ("noun", _noun_that(lambda found: found.kind == "op")),
     "streams": ("noun", _noun_that(lambda found: found.kind == "stream")),
     "counted": ("noun", lambda named: named.said if _countable(named) else None),
@@ -459,6 +470,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "number": ("n", lambda heard: heard.text if heard.text.isdecimal() else None),
     "one": ("n", lambda heard: heard if heard.text in _ONE else None),
     "part": ("pct", lambda heard: heard if heard.text != "more than 95%" else None),
+    "fold": ("rat", lambda heard: heard if heard.text.endswith("x") else None),
     "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
     "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
     "plain": ("whole", lambda whole: whole if whole in ("time", "step") else None),
@@ -528,10 +540,10 @@ def _own(word: str, evidence: Evidence) -> str:
 
 
 def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
-    words = [
-        word.removesuffix("s") if len(word) > _SHORTEST else word
-        for word in re.findall(r"[a-z]+|\d+", text.lower().removesuffix(" kernels"))
-    ]
+    parts = map(str.lower, _PARTS.findall(text.removesuffix(" kernels")))
+    words = [word.removesuffix("s") if len(word) > _SHORTEST else word for word in parts]
+    if literal := _literally(text, evidence):
+        return noun(literal)
     if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
         return None
     if not words or len("".join(words)) < _SHORTEST or {*words} <= {*_COMMON.split()}:
@@ -544,8 +556,23 @@ def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
         found = _fitting(words, names)
         if len(found) == 1:
             return noun(f'{kind} "{found[0]}"')
+        if kind == "region" and found and all(name.startswith(f"{text} ") for name in found):
+            return noun(f'region "{text} *"')  # `capture bs=1`, `capture bs=8`
     named = re.search(r"kernel|_|\d|[a-z][A-Z]| ", text)  # one plain word is rather no name
     return _kernels(words, evidence, noun) if named else None
+
+
+def _literally(text: str, evidence: Evidence) -> str:
+    """What has a name as it is written: a range, one module, kernels."""
+    if " " in text or len(text) <= 2 * _SHORTEST or not _MARK.search(text):
+        return ""
+    regions = [name for name in evidence.trace.spans.region_groups() if text in name]
+    if len(regions) == 1:
+        return f'region "{regions[0]}"'
+    if f"{PREFIX}{text}" in evidence.trace.host.names:
+        return f'module "{text}"'
+    kernels = any(text in one.name for one in evidence.operations if one.kind == "kernel")
+    return f"kernel *{text}*" if kernels else ""
 
 
 def _fitting(words: list[str], names: Iterable[str]) -> list[str]:

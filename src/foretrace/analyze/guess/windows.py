@@ -313,6 +313,13 @@ def _passes(evidence: Evidence) -> list[Window]:
 def _regions(evidence: Evidence, name: str) -> list[Window]:
     groups = evidence.trace.spans.region_groups()
     spans = [span for group, calls in groups.items() if named(name, group) for span in calls]
+    if not spans and "*" not in name:  # `capture bs=1`, `capture bs=8`
+        spans = [
+            span
+            for group, calls in groups.items()
+            for span in calls
+            if group.startswith(f"{name} ")
+        ]
     if not spans and name.lower() in (*PHASES, *_SERVED):
         return _phase(evidence, name.lower())
     if not spans:

@@ -43,13 +43,13 @@ def _thing(window: Window, query: Query) -> Measurement:
 def _among(window: Window, query: Query) -> Measurement:
     """Whether a part has more GPU time than any other name among its like: of the collectives."""
     mine, whole = (certain(window, query.args[name]) for name in ("trait", "among"))
-    gpu, times = window.evidence.trace.gpu, Counter[str]()
+    times, gpu = Counter[str](), window.evidence.trace.gpu
     if not (mine.on_gpu and whole.on_gpu and whole.sure and gpu.usable[whole.sure].all()):
         raise Unknown(f"this needs {query.args['among'].text} with times")
     for row in {*whole.sure} - {*mine.sure}:
         times[window.evidence.operation(row).label] += int(gpu.length[row])
     own = int(gpu.length[sorted({*mine.sure} & {*whole.sure})].sum())
-    most, measured = max(times.values(), default=0)
+    most = max([0, *times.values()])
     measured = f"{time_text(own)}, the others {time_text(times.total())}"
     if most <= own < times.total():
         raise Unknown(f"{measured}: whether they are one thing is not known")
