@@ -53,12 +53,14 @@ class Heard(NamedTuple):
     """A quantity: its dimension, the comparison and the number, in the words of the language.
 
     `upper` is the other end of `between 20 and 30%`, `also` another reading of `well over 20%`.
+    `lasting`: it was said with `longer than`, which is of one thing each.
     """
 
     dimension: str
     text: str
     upper: str = ""
     also: str = ""
+    lasting: bool = False
 
 
 @cache
@@ -186,7 +188,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         sign = {"slower": "less than", "faster": "more than"}.get(sign, sign)
     sign = {"only": "exactly" if dimension == "count" else "about"}.get(sign, sign)
     later, after = _phrase(tokens, after, "afterwards")
-    return _heard(dimension, later or _SLOWER.get(sign, sign), far, value, unit), after
+    found = _heard(dimension, later or _SLOWER.get(sign, sign), far, value, unit)
+    return found._replace(lasting=sign in _SLOWER), after
 
 
 def _heard(dimension: str, sign: str, far: str, value: float, unit: str) -> Heard:
@@ -292,7 +295,7 @@ def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
         if named:
             return on_gpu, place + 1
         return "step" if said & {"step", "iteration", "wall", "wall-clock"} else "time", place + 1
-    if of and word in ("it", "trace", "profile", "run", "total", "recording"):
+    if of and word in ("it", "trace", "profile", "run", "total", "recording", "everything"):
         return "time", place + 1
     if of and last in ("total", "whole", "run"):
         return "time", place

@@ -139,8 +139,12 @@ def heard(
 
 
 # kinds of one measured figure or fact, of which `not` says the opposite
-_DENIABLE = ("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory")
-_DENIABLE += ("counts", "fusion", "sizes", "gaps")
+_DENIABLE = frozenset(
+    (
+        *("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory"),
+        *("counts", "fusion", "sizes", "gaps"),
+    )
+)
 
 
 def _deniable(guess: Guess) -> bool:
@@ -298,8 +302,8 @@ class Spoken(NamedTuple):
 _IN_BRACKETS = regex(r" \(([^()]{1,60})\)")
 # with one of these an aside claims something, or names it
 _CLAIMS = regex(
-    r"\d ?(?:%|x\b|[mun]?s\b|[kmgt]i?b)|[<>=]|\.\.\.|\b(?:not?|never|none|only|all|every|most|more|less|"
-    r"gpu|cpu|e\.g|i\.e|example|like|such)\b"
+    r"\d ?(?:%|x\b|[mun]?s\b|[kmgt]i?b)|[<>=]|\.\.\."
+    r"|\b(?:not?|never|none|only|all|every|most|more|less|gpu|cpu|e\.g|i\.e|example|like|such)\b"
 )
 
 
@@ -421,6 +425,8 @@ class _Splitter:
                 found = _read(candidate, by_slots=True)
                 if found and len(found) == 1 and all(map(_deniable, found[0].readings)):
                     return _read(candidate, by_slots=True, denied=True)
+        if each := self._of_each(text):
+            return each
         for joint in (_BREAK, _AND):
             for at in joint.finditer(text):
                 left, right = text[: at.start()], text[at.end() :]
@@ -435,6 +441,22 @@ class _Splitter:
                         return [*first, *rest]
         return None
 
+    def _of_each(self, text: str) -> list[Guess] | None:
+        """`sigmoid and tanh run in fp16` says it of both; of time it would be said of their sum."""
+        for at in _AND.finditer(text):
+            left, words = _bare(text[: at.start()]), text[at.end() :].split()
+            sizes = (
+                range(min(len(words) - 1, _LONGEST_NAME), 0, -1) if self.reader.said(left) else ()
+            )
+            for size in sizes:
+                right, rest = " ".join(words[:size]), " ".join(words[size:])
+                if self.reader.said(_bare(right)):
+                    both = [self.claims(f"{noun} {rest}", ("", "")) for noun in (left, right)]
+                    found = [claim for claims in both for claim in claims or ()]
+                    kinds = {each.kind.name for claim in found for each in claim.readings}
+                    return found if all(both) and kinds <= _OF_EACH else None
+        return None
+
     def _of_topic(self, topic: str, text: str, joint: str) -> list[Guess] | None:
         """What is said of a noun before a colon or a comma: `AdamW: foreach`."""
         listing = ":" not in joint and self.reader.begins(text, {"noun"})  # `pow, mean and …`
@@ -446,6 +468,8 @@ class _Splitter:
         return next(filter(None, (_read(each, by_slots=True) for each in said)), None)
 
 
+_LONGEST_NAME = 4  # words
+_OF_EACH = {"fields", "presence", "calls", "fusion"}  # kinds that are not of a sum
 _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))

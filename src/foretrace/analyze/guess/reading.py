@@ -73,6 +73,7 @@ Noun = Callable[[str], Named | None]
 
 
 _MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
+_ONES = regex(r"(?:kernels|calls|launches|copies|memcpys)$")
 _CARD = regex(r"amd|nvidia|[abgh]{1,2}[1-3]00|mi[1-3]\d\d[acx]?|v100|p100|a10g?|t4|l40?s?")
 _BACKWARD_OF = regex(r"(forward|backward)(?: pass)? of ([^,]+)")
 
@@ -89,7 +90,8 @@ def _noun(text: str, noun: Noun) -> Named | None:
     found = noun(text) or noun(" ".join(traits_first))
     found = None if found and found.selector.word in listed("no_nouns") else found
     head, _, last = text.rpartition(" ")
-    called = noun(head) if found is None and last in ("ops", "calls") else None
+    of_calls = found is None and last in ("ops", "calls") and head not in listed("no_nouns")
+    called = noun(head) if of_calls else None
     if called and called.selector.word:
         found = noun(f"aten::{head}")
     if found is None and " " in text and " and " not in text:
@@ -322,12 +324,17 @@ class ClaimReader:
         narrowed = [by for found in marked.values() for by in found]
         nouns = [_NARROWED.sub("", each) for each in nouns]
         phases = [each for each in nouns if each.split()[-1] in PHASES]
+        if phases and where in ("in forward", "in backward"):
+            return ""  # `kernels in backward outnumber those in forward`: two places
         if " plus " in template and phases and any(" " in each for each in nouns):
             return ""  # `attention forward and backward`: the second one is of attention too
         on_gpu = all((found := self.noun(each)) and found.selector.on_gpu for each in nouns)
         timed = {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
         if clock and not timed and not (clock == "gpu" and on_gpu):
             return ""
+        if template == "{a} takes {dur}" and args["dur"].lasting and nouns[0].endswith("s"):
+            each = "{a} takes {dur} each"  # `gelu kernels are shorter than 5 us`
+            template = each if _ONES.search(nouns[0]) else f"{each} || {template}"
         total = " in total" if where == "everywhere" and template.endswith("takes {dur}") else ""
         whole = args.get("whole", "time")
         if not clock and whole not in ("time", "step"):
@@ -450,7 +457,8 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
     "phase": ("noun", lambda named: named.said if named.said in PHASES else None),
     "host": ("noun", _noun_that(lambda found: not found.on_gpu)),
-    "hostop": ("noun", _noun_that(lambda found: found.kind == "op")),
+    "gpu": ("noun", _noun_that(lambda found: found.on_gpu)),
+    "hostop": ("noun", lambda named: named.selector.name if named.selector.kind == "op" else None),
     "streams": ("noun", _noun_that(lambda found: found.kind == "stream")),
     "counted": ("noun", lambda named: named.said if _countable(named) else None),
     "layer": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["group"])),
