@@ -98,6 +98,8 @@ def _noun(text: str, noun: Noun) -> Named | None:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)
         found = found if found and found.selector.word == joined else None
+    if found is None and last == "forward" and (module := _noun(head, noun)):
+        found = module if module.selector.kind == "module" else None
     if found is None and head and last.lower() in listed("after_noun"):
         found = _noun(head, noun)
         if found and found.selector.kind == "module" and last.lower() == "layers":
@@ -180,16 +182,17 @@ class Lattice:
     def _narrowing(self, place: int, known: bool) -> Iterator[int]:
         """How many words at a place can narrow a noun behind them: `paged attention`."""
         for size in (1, 2):
-            word = self.tokens[place + size - 1].key if place + size < len(self.tokens) else ""
-            listed_one = word in listed("narrowing")
+            word = self.tokens[place + size - 1].text if place + size < len(self.tokens) else ""
+            listed_one = word.lower() in listed("narrowing")
             if not (listed_one or (word.isalpha() and len(word) > 2 and self._unknown(word))):
                 return
             if size == 1 and known and not listed_one:
                 return
             yield size
 
-    def _unknown(self, word: str) -> bool:
-        known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(word)
+    def _unknown(self, name: str) -> bool:
+        word = name.lower()
+        known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(name)
         return not known and word not in listed("never_narrowing") and not word.endswith("ly")
 
     def matches(self, shape: Shape, match: ShapeMatch) -> Iterator[ShapeMatch]:
