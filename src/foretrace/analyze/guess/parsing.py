@@ -27,6 +27,9 @@ from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
 from foretrace.analyze.guess.windows import Scope, split_scope
 from foretrace.analyze.guess.words import (
+    HEADS,
+    PHASES,
+    TRAITS,
     GuessError,
     ParseFailure,
     Selector,
@@ -252,6 +255,7 @@ def parsed(text: str) -> Guess | None:
         return None
 
 
+_WORDS = {*TRAITS, *HEADS} - {*PHASES}
 _NO_PLACES = (
     "layer layers kernel call token head block launch sample use time order it here there list"
 )
@@ -266,7 +270,8 @@ def _readable(text: str, by_slots: bool) -> Guess | None:
         found = _parse(text)
     except UsageError:
         return None
-    unplaced = found.scope.kind == "region" and found.scope.name.lower() in _NO_PLACES.split()
+    place = found.scope.name.lower() if found.scope.kind == "region" else ""
+    unplaced = place in _NO_PLACES.split() or (":" in text and place in _WORDS)
     everyday = not by_slots and found.subject in language("everyday").split()
     return None if unplaced or everyday else found
 
@@ -315,8 +320,9 @@ def _aside(text: str, reader: ClaimReader) -> tuple[str, str]:
     if found is None:
         return text, ""
     without = f"{text[: found.start()]}{text[found.end() :]}"
-    if reader.said(found[1]):
-        return f"{without}, {found[1]} is used", ""
+    name = f"kernel {found[1][:-3]}*" if found[1].endswith("...") else found[1]
+    if reader.said(name):
+        return f"{without}, {name} is used", ""
     explains = not _CLAIMS.search(found[1].lower()) and _Splitter(reader).claims(found[1], ("", ""))
     return (without, found[0].strip()) if explains is None else (text, "")
 
@@ -346,6 +352,8 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         return None
     split = _Splitter(reader).claims
     claims = split(whole, ("", ""))
+    if claims is None and reader.said(_bare(whole)):  # `volta kernels`: there are some
+        claims = split(f"there are {whole}", ("", ""))
     if claims is not None:
         return Spoken(claims, [], left_out)
     found, unread, about = [], [], ("", "")

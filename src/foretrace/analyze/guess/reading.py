@@ -553,7 +553,9 @@ def _own(word: str, evidence: Evidence) -> str:
 def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
     parts = map(str.lower, _PARTS.findall(text.removesuffix(" kernels")))
     words = [word.removesuffix("s") if len(word) > _SHORTEST else word for word in parts]
-    if literal := _literally(text, evidence):
+    head, _, last = text.rpartition(" ")
+    behind = last in listed("after_noun") or last in ("conversion", "conversions")
+    if literal := _literally(head if behind else text, evidence):
         return noun(literal)
     if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
         return None
@@ -569,8 +571,20 @@ def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
             return noun(f'{kind} "{found[0]}"')
         if kind == "region" and found and all(name.startswith(f"{text} ") for name in found):
             return noun(f'region "{text} *"')  # `capture bs=1`, `capture bs=8`
+    if head and last in ("kernel", "kernels", "ones") and (part := _part_of_names(head, evidence)):
+        return noun(f"kernel *{part}*")
     named = re.search(r"kernel|_|\d|[a-z][A-Z]| ", text)  # one plain word is rather no name
     return _kernels(words, evidence, noun) if named else None
+
+
+def _part_of_names(word: str, evidence: Evidence) -> str:
+    """A short word that is a part of kernel names, as it is written there: `Cijk kernels`."""
+    known = (word.lower(),) in lexicon() or word.lower() in listed("harmless")
+    if known or len(word) < _SHORTEST or word.lower() in listed("never_narrowing"):
+        return ""
+    names = (one.name for one in evidence.operations if one.kind == "kernel")
+    there = {part for name in names for part in _PARTS.findall(name) if part.lower() == word.lower()}
+    return there.pop() if len(there) == 1 else ""
 
 
 def _literally(text: str, evidence: Evidence) -> str:
