@@ -226,6 +226,10 @@ def _each(
 
 def _placed(guess: Guess, found: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
     """The verdict, or that of free words where a word is no place: `per kernel`."""
+    if any(part.narrowed for part in guess.parts):  # `Cijk kernels` are a name of this trace
+        named = heard(guess.text, guess.reason, evidence)
+        known = named and not any(part.narrowed for part in named.parts)
+        return mark(named, evidence, other) if named and known else found
     if found.verdict != "error" or guess.parts or guess.scope.kind != "region":
         return found
     free = heard(guess.text, guess.reason, evidence) or _unmeasured(guess.text, guess.reason)

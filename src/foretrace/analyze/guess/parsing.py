@@ -308,7 +308,7 @@ _IN_BRACKETS = regex(r" \(([^()]{1,60})\)")
 # with one of these an aside claims something, or names it
 _CLAIMS = regex(
     r"\d ?(?:%|x\b|[mun]?s\b|[kmgt]i?b)|[<>=]|\.\.\."
-    r"|\b(?:not?|never|none|only|all|every|most|more|less|gpu|cpu|e\.g|i\.e|example|like|such)\b"
+    r"|\b(?:not?|never|none|only|all|every|most|more|less|gpu|cpu)\b|^(?:e\.g|i\.e|for example|like|such as)\b"
 )
 
 

@@ -98,7 +98,8 @@ def _noun(text: str, noun: Noun) -> Named | None:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)
         found = found if found and found.selector.word == joined else None
-    if found is None and last == "forward" and (module := _noun(head, noun)):
+    called_so = last == "forward" and _MARK.search(head)  # `LlamaAttention forward`
+    if found is None and called_so and (module := _noun(head, noun)):
         found = module if module.selector.kind == "module" else None
     if found is None and head and last.lower() in listed("after_noun"):
         found = _noun(head, noun)
@@ -344,6 +345,9 @@ class ClaimReader:
             clock = "cpu" if whole == "cpu time" else "gpu"
         if whole == "cpu time" and not where and "{whole}" in template:
             where = "per pass"
+        kinds = {found.selector.kind for each in nouns if (found := self.noun(each))}
+        if "op" in kinds and whole == "time" and template == "{a} takes {pct} of {whole}":
+            template = "{a} takes {pct} of gpu time || {a} takes {pct} of step"
         clocks = [f" {clock}"] if clock else [""]
         if any(each.startswith(("region", "module")) for each in nouns) and "{clock}" in template:
             clocks = clocks if clock else [" gpu", " cpu"]  # it takes time on both
@@ -406,6 +410,7 @@ def _trait(named: Named) -> str | None:
     """What kernels can be: `bf16`, `nvjet kernels`."""
     found = named.selector
     more = found.name or found.word or found.under or not found.traits
+    more = more or any(each.kind == "group" for each in found.traits)  # `not one rmsnorm`
     if found.kind == "kernel" and found.name and not found.traits:
         return named.said  # `multi_tensor_apply kernels do the SGD update`
     said = re.sub(r" kernels?$", "", named.said)
@@ -554,8 +559,9 @@ def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
     parts = map(str.lower, _PARTS.findall(text.removesuffix(" kernels")))
     words = [word.removesuffix("s") if len(word) > _SHORTEST else word for word in parts]
     head, _, last = text.rpartition(" ")
-    behind = last in listed("after_noun") or last in ("conversion", "conversions")
-    if literal := _literally(head if behind else text, evidence):
+    first, *behind = text.split()
+    plain = listed("after_noun") | {"conversion", "conversions"}
+    if literal := _literally(first if {*behind} <= plain else text, evidence):
         return noun(literal)
     if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
         return None
