@@ -188,8 +188,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         sign = {"slower": "less than", "faster": "more than"}.get(sign, sign)
     sign = {"only": "exactly" if dimension == "count" else "about"}.get(sign, sign)
     later, after = _phrase(tokens, after, "afterwards")
-    found = _heard(dimension, later or _SLOWER.get(sign, sign), far, value, unit)
-    return found._replace(lasting=sign in _SLOWER), after
+    said = _heard(dimension, later or _SLOWER.get(sign, sign), far, value, unit)
+    return said._replace(lasting=sign in _SLOWER), after
 
 
 def _heard(dimension: str, sign: str, far: str, value: float, unit: str) -> Heard:

@@ -22,9 +22,10 @@ from foretrace.analyze.guess import job_kinds, kinds
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import Words, match, phrase_table, replaced
 from foretrace.analyze.guess.kinds import GuessKind
-from foretrace.analyze.guess.reading import SUBJECTS, VERBS, ClaimReader, Named, of_trace
+from foretrace.analyze.guess.reading import SUBJECTS, VERBS, ClaimReader, Named
 from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
+from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import Scope, split_scope
 from foretrace.analyze.guess.words import (
     HEADS,
@@ -308,7 +309,8 @@ _IN_BRACKETS = regex(r" \(([^()]{1,60})\)")
 # with one of these an aside claims something, or names it
 _CLAIMS = regex(
     r"\d ?(?:%|x\b|[mun]?s\b|[kmgt]i?b)|[<>=]|\.\.\."
-    r"|\b(?:not?|never|none|only|all|every|most|more|less|gpu|cpu)\b|^(?:e\.g|i\.e|for example|like|such as)\b"
+    r"|\b(?:not?|never|none|only|all|every|most|more|less|gpu|cpu)\b"
+    r"|^(?:e\.g|i\.e|for example|like|such as)\b"
 )
 
 
