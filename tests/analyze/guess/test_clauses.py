@@ -120,6 +120,29 @@ I bet the matmuls eat well over 50% of the GPU time = matmuls takes more than 50
 attention is slower than the seven matmuls combined = attention time is more than matmuls time
 no gap on the GPU is longer than 100 us = not: longest gap more than 100 us
 more than three quarters of the kernels are shorter than 5 microseconds = more than 75% of kernel takes less than 5 us
+the matmul goes through cublas, not cutlass = matmul uses cublas ; matmul uses no cutlass
+kernels run on two or more streams = at least 2 streams
+nobody calls .item() in the step = per step: no .item()
+gelu or sigmoid is used = at least 1 gelu ?? at least 1 sigmoid
+neither cudaMalloc nor cudaFree is called = no cudaMalloc ; no cudaFree is called
+it ran on an H200 = card is h200
+gemms: more than half of the GPU time = gemms takes more than 50% of gpu time
+gelu kernels are shorter than 40 us = gelu kernels takes less than 40 us each
+bf16 is the dtype used by the gemms = bf16 is used by gemms
+the dtype of the gemms is bf16 = gemms is bf16
+nccl is what takes most of the time = nccl takes more than 50% of time
+several hundred kernels per step = per step: at least 200 kernel ; per step: at most 1200 kernel
+gelu and mul run in bf16 = gelu uses bf16 ; mul uses bf16
+nothing runs on a second stream = streams == 1
+the GPU is almost always idle = gpu idle more than 90%
+comm kernels run longer than compute kernels = comm kernels time is more than compute time
+comm kernels run more often than compute kernels = comm kernels > compute
+the backward has twice the gemms of the forward = backward gemms is 2x of forward gemms
+gelu backward is slower than its forward = gelu backward is slower than gelu forward
+the optimizer doesn't use a fused kernel = not: optimizer is fused
+on average kernels are shorter than 20 us = average kernel takes less than 20 us
+allreduce is the most expensive collective = allreduce is top of collective
+attention is causal and uses flash = attention is causal ; attention uses flash
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.
@@ -150,6 +173,12 @@ kernels are launched faster than they execute
 more than one NCCL stream
 all gemm kernels are cutlass or nvjet
 no fusion at all
+gemms are bf16 or fp16 kernels
+all gemms but one are bf16
+no gemm or conv is fp32
+kernels in the backward take longer than kernels in the forward
+LlamaAttention forward is over 30% of the forward GPU time
+the GPU is busy (but only 5%)
 log softmax forward and backward take around 15% together
 kernels ==
 in mlp_fwd:

@@ -231,6 +231,13 @@ PUBLIC_SAID = {
         The GPU rather than Python is what limits this step | hit
         Python rather than the GPU is what limits this step | miss
         """,
+    "sglang_decode": """
+        GPU > 90% busy during decode | unknown
+        GPU > 99% busy during decode | miss
+        """,
+    "ranks_1": """
+        allreduce is the most expensive collective | miss
+        """,
     "vllm_decode": """
         memory copies add up to more than 5% of the GPU time | miss
         """,

@@ -278,7 +278,10 @@ def _readable(text: str, by_slots: bool) -> Guess | None:
 
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
-_CONDITION = regex(r"\b(if|unless|except|neither|nor|whether|when|until|after|before|otherwise)\b")
+_CONDITION = regex(
+    r"\b(if|unless|except|neither|nor|whether|when|until|after|before|otherwise"
+    r"|but (?:one|two|three|\d+|the))\b"
+)
 _BREAK = regex(r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) ")
 _PLACE = regex(r"(?i)(in|per|for|at) ")
 _AND = regex(" and ")
@@ -425,7 +428,8 @@ class _Splitter:
         # `AdamW is fused, one kernel per step`: one of its own, or of all?
         if about[0] and _KERNELS.match(text) and reader.said(about[0]):
             return None
-        if not (about[0] and _OF_THOSE.fullmatch(text)) and (found := _read(text)):
+        of_subject = about[0] and (_OF_THOSE.fullmatch(text) or _LATE.match(text))
+        if not of_subject and (found := _read(text)):
             return found
         for candidate in _worded(text, about, reader):
             if found := _read(candidate, by_slots=True):
@@ -484,6 +488,7 @@ _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
 _KERNELS = regex(r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)")
+_LATE = regex(r"(?:uses?|has|have) ")  # `and uses flash`: of what was said before
 _OF_THEM = regex(r"(?<=\w )of (?:them|these|those)\b")
 _OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 
