@@ -258,7 +258,7 @@ def parsed(text: str) -> Guess | None:
 
 _WORDS = {*TRAITS, *HEADS} - {*PHASES}
 _NO_PLACES = (
-    "layer layers kernel call token head block launch sample use time order it here there list"
+    "layer layers kernel call token head block launch sample use time order it here there list loop"
 )
 
 
@@ -274,7 +274,9 @@ def _readable(text: str, by_slots: bool) -> Guess | None:
     place = found.scope.name.lower() if found.scope.kind == "region" else ""
     unplaced = place in _NO_PLACES.split() or (":" in text and place in _WORDS)
     everyday = not by_slots and found.subject in language("everyday").split()
-    return None if unplaced or everyday else found
+    # `cos and add` says no order
+    listing = "sequence" in found.args and " and " in text and found.scope.kind == "trace"
+    return None if unplaced or everyday or listing else found
 
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
@@ -374,9 +376,14 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         about = about if own is None else own[-1].about
         found += own or []
         unread += [] if own else [part]
-    unread = [part for part in unread if not (found and _LIST.fullmatch(part))]
+    unread = [part for part in unread if not (found and _only_names(part, reader))]
     safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread, left_out) if found and safe else None
+
+
+def _only_names(part: str, reader: ClaimReader) -> bool:
+    """`, inputs and labels`: what it speaks of, in words that are no nouns here."""
+    return bool(_LIST.fullmatch(part)) and not any(map(reader.said, part.split(" and ")))
 
 
 _CONTRAST = regex(r",? (?:while|whereas) ")

@@ -190,7 +190,7 @@ class Lattice:
         known = (word,) in lexicon() or word in listed("harmless") or self.reader.said(name)
         return not known and word not in listed("never_narrowing") and not word.endswith("ly")
 
-    def matches(self, shape: Shape, match: ShapeMatch) -> Iterator[ShapeMatch]:
+    def matches(self, shape: ClaimShape, match: ShapeMatch) -> Iterator[ShapeMatch]:
         """Every way in which a shape reads all tokens; what says where can stand anywhere."""
         pattern, free = shape.pattern, shape.free
         if match.place == len(self.tokens):
@@ -257,7 +257,7 @@ class Item(NamedTuple):
     read: Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]
 
 
-class Shape(NamedTuple):
+class ClaimShape(NamedTuple):
     """What a claim can look like, and how the language says it. A `free` one has its parts in any
     order, with the tags of `glue` (mostly verbs) between them.
     """
@@ -489,16 +489,16 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> tuple[ClaimShape, ...]:
     """The shapes of `language.toml`, in the order in which they are tried."""
     return tuple(map(_shape, filter(None, language("shapes").splitlines())))
 
 
-def _shape(row: str) -> Shape:
+def _shape(row: str) -> ClaimShape:
     """`{a:noun} take {pct} => …`; free: `take is ~ {a:noun} {pct} => …`."""
     written, _, said = row.partition(" => ")
     glue, free, pattern = written.rpartition("~ ")
-    return Shape(tuple(map(_item, pattern.split())), said, bool(free), frozenset(glue.split()))
+    return ClaimShape(tuple(map(_item, pattern.split())), said, bool(free), frozenset(glue.split()))
 
 
 def _item(word: str) -> Item:
