@@ -481,9 +481,11 @@ class _Splitter:
     def _of_topic(self, topic: str, text: str, joint: str) -> list[Guess] | None:
         """What is said of a noun before a colon or a comma: `AdamW: foreach`."""
         listing = ":" not in joint and self.reader.begins(text, {"noun"})  # `pow, mean and …`
-        if listing or not self.reader.said(_bare(topic)):
+        named = self.reader.said(_bare(topic))
+        if listing or not named:
             return None
         texts = [f"{topic} is {text}", f"{topic} {text}", f"{topic} takes {text}"]
+        texts = [] if named.selector == Selector(named.said, "kernel") else texts  # `kernels: gelu`
         texts += [f"{text} {topic}"] if self.reader.begins(text, _AMOUNTS) else []
         said = (each for one in texts for each in self.reader.lowered(one))
         return next(filter(None, (_read(each, by_slots=True) for each in said)), None)

@@ -478,6 +478,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "conversions": ("noun", _noun_that(lambda found: Trait("layout", "true") in found.traits)),
     "optimizer": ("noun", lambda named: named.said if named.said.lower() in OPTIMIZERS else None),
     "number": ("n", lambda heard: heard.text if heard.text.isdecimal() else None),
+    "single": ("n", lambda heard: heard if heard.text in _ONE and "ex" not in heard.text else None),
     "one": ("n", lambda heard: heard if heard.text in _ONE else None),
     "part": ("pct", lambda heard: heard if heard.text != "more than 95%" else None),
     "fold": ("rat", lambda heard: heard if heard.text.endswith("x") else None),
