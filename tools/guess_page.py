@@ -71,6 +71,7 @@ is measured, the comparison, the number and the place. It prints what it underst
 - Ranges, modules, ops and kernels of the trace are words too: `MLP is slower than attention`.
 - Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more than 90%,
   `practically no` less than 2%, `hundreds of` 200 to 2,000.
+- An aside in brackets that only explains is not judged, and the answer names it.
 - Harmless words are dropped: `I bet`, `clearly`, `in this run`, the name of this trace's card.
 - A sentence is refused if it has a negation, a number, a place or a name that foretrace cannot use.
   Where it can be read without a few other words, the answer has that sentence and its verdict: `did

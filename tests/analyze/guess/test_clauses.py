@@ -131,7 +131,7 @@ gelu kernels are shorter than 40 us = gelu kernels takes less than 40 us each
 bf16 is the dtype used by the gemms = bf16 is used by gemms
 the dtype of the gemms is bf16 = gemms is bf16
 nccl is what takes most of the time = nccl takes more than 50% of time
-several hundred kernels per step = per step: at least 200 kernel ; per step: at most 1200 kernel
+several hundred kernels per step = per step: at least 200 kernel ; per step: at most 1000 kernel || per step: at most 2000 kernel
 gelu and mul run in bf16 = gelu uses bf16 ; mul uses bf16
 nothing runs on a second stream = streams == 1
 the GPU is almost always idle = gpu idle more than 90%

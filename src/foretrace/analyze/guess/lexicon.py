@@ -52,7 +52,7 @@ _FAR, _NEAR = 1.1, 1.25  # `well over 50%` is more than 55%, `just over 50%` les
 class Heard(NamedTuple):
     """A quantity: its dimension, the comparison and the number, in the words of the language.
 
-    `upper` is the other end of `between 20 and 30%`, `also` another reading of `well over 20%`.
+    `upper` is the other end of `between 20 and 30%`, of `a few` with `|` between two, `also` another reading of `well over 20%`.
     `lasting`: it was said with `longer than`, which is of one thing each.
     """
 
@@ -162,7 +162,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
     vague, after = _phrase(tokens, at, "vague")
     if vague and not sign:
         least, most = vague.split()
-        return Heard("count", f"at least {least}", f"at most {most}"), after
+        upper = "|".join(f"at most {number}" for number in most.split("|"))
+        return Heard("count", f"at least {least}", upper), after
     if found := _fraction(tokens, at):
         share, after = found
         if sign == "between" and key_at(tokens, after) == "and":
@@ -239,7 +240,7 @@ def _times(tokens: Tokens, place: int) -> tuple[Heard | str, int]:
         return f"{found.text[:-1]} times", after
     if found.dimension != "count" or key_at(tokens, after) not in ("times", "time"):
         raise ParseFailure(after, ["times"])
-    upper = f"{found.upper} times" if found.upper else ""
+    upper = "|".join(f"{each} times" for each in found.upper.split("|") if each)
     return Heard("times", f"{found.text} times", upper), after + 1
 
 

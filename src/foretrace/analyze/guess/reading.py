@@ -372,6 +372,9 @@ def _filled(template: str, args: dict[str, Any]) -> str:
     """The template with each quantity; one that lies between two ends makes two claims."""
     heard = {name: v for name, v in args.items() if isinstance(v, Heard)}
     for name, v in heard.items():
+        if "|" in v.text:
+            ends = (Heard(v.dimension, text) for text in v.text.split("|"))
+            return " || ".join(_filled(template, args | {name: end}) for end in ends)
         if v.upper or (v.also and "&&" not in template):
             texts, joint = ((v.text, v.upper), " && ") if v.upper else ((v.text, v.also), " || ")
             ends = (Heard(v.dimension, text) for text in texts)
@@ -448,7 +451,8 @@ def _counted(amount: Heard, named: Named) -> str | None:
         return None
     # of modules, those that there are; each is called in every step
     what = f"distinct {named.said}" if named.selector.kind == "module" else named.said
-    return " && ".join(f"{each} {what}" for each in (amount.text, amount.upper) if each)
+    ends = (each.split("|") for each in (amount.text, amount.upper) if each)
+    return " && ".join(" || ".join(f"{end} {what}" for end in each) for each in ends)
 
 
 _JOINTS = {",": ",", "and": "and"}
