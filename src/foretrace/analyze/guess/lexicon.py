@@ -53,7 +53,8 @@ class Heard(NamedTuple):
     """A quantity: its dimension, the comparison and the number, in the words of the language.
 
     `upper` is the other end of `between 20 and 30%` (of `a few`: two, with `|` between), `also`
-    another reading of `well over 20%`. `lasting`: it was said with `longer than`, which is of one thing each.
+    another reading of `well over 20%`. `lasting`: it was said with `longer than`, which is of one
+    thing each.
     """
 
     dimension: str
@@ -162,8 +163,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
     vague, after = _phrase(tokens, at, "vague")
     if vague and not sign:
         least, most = vague.split()
-        ends = "|".join(f"at most {number}" for number in most.split("|"))
-        return Heard("count", f"at least {least}", ends), after
+        highest = "|".join(f"at most {number}" for number in most.split("|"))
+        return Heard("count", f"at least {least}", highest), after
     if found := _fraction(tokens, at):
         share, after = found
         if sign == "between" and key_at(tokens, after) == "and":
