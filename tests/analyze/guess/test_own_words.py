@@ -19,7 +19,7 @@ from foretrace.analyze.guess import check
 from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.guess.suggesting import shorter
 from foretrace.model.trace import Trace
-from opened_traces import open_made
+from opened_traces import open_made, opened
 
 X = [4, 512, 768]
 IMAGE, FILTER = [8, 64, 56, 56], [64, 1, 3, 3]
@@ -429,3 +429,21 @@ def test_cpu_time_decides_where_no_gpu_is_meant(tmp_path: Path) -> None:
     built.region("Optimizer.step#SGD.step", 80_000, 10_000).op("aten::_fused_sgd_", 81_000, 8_000)
     found = check(open_made(built, tmp_path), list(wanted))
     assert {each.text: each.verdict for each in found} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("one kernel alone eats more than half of the GPU time", "miss"),  # all kernels do
+        ("a single kernel dominates the gpu time", "miss"),
+        ("no single kernel takes more than 50% of gpu time", "hit"),
+        ("no kernel takes more than 20% of gpu time", "miss"),
+        ("the top kernel takes 21.5% of gpu time", "hit"),
+        ("421 kernels a decode call", "hit"),  # 1,263 in each step
+        ("421 kernels a decode call, mostly matmuls", "miss"),
+        ("a decode step launches 1263 kernels", "miss"),
+    ],
+)
+def test_one_kernel_is_no_sum_and_a_decode_no_step(text: str, verdict: str) -> None:
+    [found] = check(opened(Path(__file__).parents[2] / "recorded/graph_eager.json.gz"), [text])
+    assert found.verdict == verdict, found

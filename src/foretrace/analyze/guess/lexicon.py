@@ -269,7 +269,8 @@ def _who(tokens: Tokens, place: int) -> tuple[str, int]:
     if word in PHASES:
         return f"in {word}", place + 1 + (follower in ("pass", "step"))
     if word in ("decode", "prefill", "decoding", "generation"):
-        return "per pass", place + 1 + (follower in ("step", "pass", "iteration", "forward"))
+        served = "per pass" if word == "generation" else f"in {word.replace('ing', 'e')}"
+        return served, place + 1 + (follower in ("step", "pass", "iteration", "forward", "call"))
     if word in ("step", "iteration", "iter") and not follower.isdecimal():
         return "per pass", place + 1
     if word in listed("who"):

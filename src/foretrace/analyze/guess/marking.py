@@ -28,7 +28,7 @@ from foretrace.analyze.guess.parsing import (
     parse_or_error,
     parsed,
 )
-from foretrace.analyze.guess.selection import Measure, certain, wider_reading
+from foretrace.analyze.guess.selection import Measure, as_shown, certain, wider_reading
 from foretrace.analyze.guess.suggesting import in_trace, shorter
 from foretrace.analyze.guess.windows import Differs, NoSuchPlace, Scope, Unknown, windows_of
 from foretrace.analyze.guess.words import GuessError, Selector, language
@@ -274,11 +274,15 @@ def _narrowed(guess: Guess, found: Verdict) -> Verdict:
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
     """`convolutions` take what their ops launch, helpers and matmuls too; so do matmuls that are
     split; attention may be its main kernels alone, `copies` memcpys alone; ATen calls a copy
-    `elementwise` too. Unknown where the other reading has another verdict.
+    `elementwise` too. Of two parts that are compared, each may be its group of the first screen,
+    backward too. Unknown where the other reading has another verdict.
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
     wider = {name: wider_reading(value) for name, value in query.args.items()}
+    parts = {name: each for name, each in wider.items() if isinstance(each, Measure)}
+    if sum(each.selector is not None for each in parts.values()) == 2:
+        wider |= {name: as_shown(each) for name, each in parts.items()}
     if wider == query.args:
         return found
     try:

@@ -489,6 +489,10 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
     "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
     "plain": ("whole", lambda whole: whole if whole in ("time", "step") else None),
+    "ongpu": (
+        "whole",
+        lambda whole: whole if whole in ("time", "gpu time", "kernel time") else None,
+    ),
     "clocked": ("whole", lambda whole: whole if whole in _CLOCKED else None),
 }
 

@@ -380,18 +380,26 @@ def unless_shown_otherwise(
     what: Measure, windows: list[Window], hits: Callable[[float], bool]
 ) -> None:
     """`Unknown` where the first screen's group of that name hits what its kernels alone miss."""
-    word = what.selector.text.lower() if what.selector else ""
-    name = SHOWN_AS.get(word) or SHOWN_AS.get(word.removesuffix("s"))
-    if name is None or what.name != "time" or what.more:
+    whole = as_shown(what)
+    word, group = what.selector, whole.selector
+    if not word or not group or word == group:
         return
-    group = that_are(name, "group", name)
-    whole = replace(what, selector=group)
     if any(not certain(window, group).sure for window in windows):
         return
     mine, shown = what.median(windows), whole.median(windows)
     if hits(shown):
-        texts = f"{time_text(mine)} in kernels of {word}, {time_text(shown)} in the group {name}"
+        names = f"kernels of {word.text.lower()}", f"the group {group.text}"
+        texts = f"{time_text(mine)} in {names[0]}, {time_text(shown)} in {names[1]}"
         raise Differs(f"{texts} of the first screen")
+
+
+def as_shown(what: Measure) -> Measure:
+    """The time of the first screen's group of that name; the same measure where it has none."""
+    word = what.selector.text.lower().replace("_", "") if what.selector else ""
+    name = SHOWN_AS.get(word) or SHOWN_AS.get(word.removesuffix("s"))
+    if name is None or what.name != "time" or what.more:
+        return what
+    return replace(what, selector=that_are(name, "group", name))
 
 
 def middle(windows: list[Window]) -> list[Window]:

@@ -154,20 +154,24 @@ def _kernel(window: Window, query: Query) -> Measurement:
         rows = names[max(times, key=lambda name: times[name])]
     else:
         rows = [max(kernels.sure, key=lambda row: int(gpu.length[row]))]
+    time = int(gpu.length[rows].sum())
+    part = time / max(sum(times.values()), 1)
+    share = f"{time_text(time)}, {percent_text(part)} of kernel time"
+    measured = f"{label(window, kernels, rows[0])}: {share}"
+    if "amount" in query.args:
+        return Measurement(query.nearly(part), measured, rows=rows)
     trait: Selector = query.args["trait"]
     found = select(window, trait)
     if set(rows) & set(found.maybe):
         raise Unknown(found.why(trait))
     right = set(rows) <= set(found.sure) and found.on_gpu
-    time, whole = int(gpu.length[rows].sum()), max(sum(times.values()), 1)
-    share = f"{time_text(time)}, {percent_text(time / whole)} of kernel time"
-    measured = f"{label(window, kernels, rows[0])}: {share}"
     return Measurement(query.hit_if(right), measured, rows=rows)
 
 
 @prediction(
     "top",
     29,
+    "top kernel takes [{compare:compare}] {amount:share}",
     "top|longest kernel is [not] [a|an] {trait:selector}",
     "{trait:selector} is|are [not] top|longest kernel",
     "top op is [not] {trait:selector}",
