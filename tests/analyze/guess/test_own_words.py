@@ -447,3 +447,35 @@ def test_cpu_time_decides_where_no_gpu_is_meant(tmp_path: Path) -> None:
 def test_one_kernel_is_no_sum_and_a_decode_no_step(text: str, verdict: str) -> None:
     [found] = check(opened(Path(__file__).parents[2] / "recorded/graph_eager.json.gz"), [text])
     assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("2 addmm per step", "hit"),
+        ("at least 1 gelu", "hit"),
+        ("there is a backward pass", "hit"),
+        ("3 backward per step", "unknown"),  # nodes, and ops below them
+        ("one convolution per step", "hit"),  # its backward is none
+        ("there is no optimizer", "hit"),
+        ("adamw is used", "miss"),
+        ("no attention", "unknown"),  # by hand it is matmuls and a softmax
+        ("3 kernels per step", "unknown"),
+    ],
+)
+def test_on_a_cpu_ops_are_counted(text: str, verdict: str, tmp_path: Path) -> None:
+    """They were unknown: "record with ProfilerActivity.CUDA on a machine with a GPU"."""
+    built = TraceBuilder(header={"deviceProperties": []})
+    for step in (1, 2):
+        at = 200_000 * step
+        built.step(step, at, 190_000)
+        for place, op in enumerate(("aten::linear", "aten::linear", "aten::gelu")):
+            built.op(op, at + 10_000 * place, 9_000)
+            if op == "aten::linear":
+                built.op("aten::addmm", at + 10_000 * place + 100, 8_000)
+        built.op("aten::conv2d", at + 40_000, 9_000)
+        built.op("aten::mkldnn_convolution", at + 40_100, 8_000)
+        built.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 60_000, 9_000)
+        built.op("aten::convolution_backward", at + 60_100, 8_000)
+    [found] = check(open_made(built, tmp_path), [text])
+    assert found.verdict == verdict, found

@@ -27,7 +27,7 @@ from foretrace.analyze.guess.kinds.fields import (
     is_forward,
     occupancy_query,
 )
-from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.selection import Selection, cpu_part, select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
 from foretrace.analyze.guess.words import (
     COPIES,
@@ -44,7 +44,7 @@ from foretrace.analyze.guess.words import (
     read_selector,
 )
 from foretrace.base.arrays import distinct
-from foretrace.base.units import count_text
+from foretrace.base.units import count_text, plural
 
 # what people count as one: a call of one of these ops, outside the backward pass
 _CALLS = {
@@ -53,6 +53,7 @@ _CALLS = {
     "attention": ("aten::scaled_dot_product_attention",),
     "matmuls": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"),
 }
+_BY_HAND = ("attention", "sdpa", "layernorm", "layer_norm", "rmsnorm", "rms_norm", "gelu", "silu")
 
 
 def _count(window: Window, query: Query) -> Measurement:
@@ -60,13 +61,15 @@ def _count(window: Window, query: Query) -> Measurement:
     said = query.what.written.lower() or query.what.text.lower().removesuffix(" forward")
     if query.what.text.lower() in COPIES and not query.what.ordinal:
         return _copies(window, query, kernels)
+    said = said if said in _CALLS else f"{said}s"
     if said not in _CALLS or kernels.verdict == "unknown" or window.gap or window.part:
         return kernels
     calls = _forward_calls(window, _CALLS[said])
     by_calls = query.compare.of(len(calls), query.number)
     if not calls or by_calls == kernels.verdict:
         return kernels
-    measured = f"{kernels.measured} kernels, {count_text(len(calls))} calls in the forward pass"
+    of = "ops" if window.evidence.runs_on_cpu else "kernels"
+    measured = f"{kernels.measured} {of}, {plural(len(calls), 'call')} in the forward pass"
     if by_calls == "hit" and said.startswith("conv"):  # helpers and gradients are no convolutions
         return Measurement("hit", measured, events=calls)
     return Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
@@ -87,8 +90,23 @@ def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:
     return [event for event in events.tolist() if is_forward(host, event)]
 
 
+def _on_cpu(window: Window, query: Query) -> Selection:
+    """Calls of the ops that stand for these kernels on a CPU; what they call is part of them."""
+    if query.what.under and query.number.value > 1:
+        raise Unknown(f"on a CPU `{query.what.text}` is many ops: name one")
+    host = window.evidence.trace.host
+    mask = cpu_part(window, query.what) & host.lasting
+    events = np.array(window.events(mask), np.int64)
+    outer = events[host.nearest(host.parent[events], mask) < 0]
+    if not len(outer) and query.what.text.lower() in _BY_HAND:
+        raise Unknown(f"no op is named so, but `{query.what.text}` can be written with others")
+    return Selection(False, outer.tolist(), [], gap=window.gap)
+
+
 def _kernels(window: Window, query: Query) -> Measurement:
-    found = select(window, query.what)
+    collective = any(trait.kind == "collective" for trait in query.what.traits)
+    on_cpu = window.evidence.runs_on_cpu and query.what.kind == "kernel" and not collective
+    found = _on_cpu(window, query) if on_cpu else select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)
     verdict = query.compare.verdict(low, high, query.number)
