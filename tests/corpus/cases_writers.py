@@ -250,9 +250,9 @@ CASES = [
         "E07",
         "events_empty",
         Doc([]).bytes(),
-        accept(no_complete_events=1, may=NOTHING),
-        nothing_known,
+        reject("E_NO_EVENTS", "without a trace event"),
     ),
+    Case("E07b", "list_empty", b"[]", reject("E_NO_EVENTS", "without a trace event")),
     Case(
         "E08",
         "metadata_only",

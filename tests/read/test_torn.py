@@ -131,7 +131,7 @@ def test_a_list_of_other_records_is_refused_at_once() -> None:
             yield (b"" if len(taken) > 1 else b"[") + taken[-1]
 
     stream = ByteStream("t.json", blocks(), 0)
-    with pytest.raises(TraceError, match="not of trace events"):
+    with pytest.raises(TraceError, match="without a trace event"):
         read_document(stream, Limits(), LedgerBuilder())
     assert sum(map(len, taken)) < 4 * CHUNK
 

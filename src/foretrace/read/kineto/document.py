@@ -406,7 +406,8 @@ def read_document(
     document.columns = apart(stream, buffer)
     if not _read_lists(document, buffer, bool(header), limits, ledger):
         ledger.note("trace_truncated", 0 if ledger.counts.get("trace_truncated") else 1)
-    if not any(map(len, document.columns)) and ledger.skipped and not document.header:
+    left_out = ledger.skipped or ledger.counts.get("limit_events")
+    if not any(map(len, document.columns)) and not (document.header and left_out):
         raise _no_events(stream.label)
     ledger.inherit(document.header.get(DAMAGE))
     ledger.note("schema_version", document.header.get("schemaVersion", _SCHEMA) != _SCHEMA)
@@ -471,5 +472,5 @@ def _read_lists(
 
 
 def _no_events(label: str) -> TraceError:
-    what = "a JSON list, but not of trace events"
+    what = "JSON without a trace event"
     return TraceError("E_NO_EVENTS", label, what, offset=0, hint=CHROME_HINT)
