@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import foretrace as ft
+
 torch = pytest.importorskip("torch")
 from foretrace.base.errors import UsageError  # noqa: E402
 from foretrace.record.profiling.script import (  # noqa: E402
@@ -254,6 +256,12 @@ def test_a_script_that_raises_after_the_window_says_so_in_the_record(
     done = run(TRAINING, "20", "11")
     assert done.exit_code == 1
     assert record(done.traces[0])["error"] == "ValueError: half-way"
+
+
+def test_a_script_without_torch_says_so(run: Run) -> None:
+    """It was "GPU not named · profiled, record_shapes on"."""
+    done = run("print('hi')")
+    assert str(ft.look(done.traces[0])).startswith("script · no torch op was recorded\n")
 
 
 def test_a_script_of_just_enough_steps_fills_the_window(run: Run, names: Names) -> None:

@@ -179,6 +179,9 @@ def headline(look: Look) -> str:
     rank = f", rank {trace.rank}" if trace.rank is not None else ""
     parts = [f"{'CPU' if look.cpu else device_text(trace)}{rank}"]
     parts += [plural(trace.steps, "step")] if trace.steps else []
+    totals = look.totals
+    if not (totals.cpu_ops or totals.launches or totals.kernels + totals.memcpys + totals.memsets):
+        return " · ".join([*(parts if trace.device else parts[1:]), "no torch op was recorded"])
     return " · ".join([*parts, _recorded(look)])
 
 
