@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import foretrace
@@ -91,6 +92,12 @@ def test_a_damaged_entry_is_read_anew(place: Path) -> None:
         assert not tables.exists()
     assert foretrace.open(TRACE).event_count == EVENTS
     assert tables.read_bytes() == sound
+
+
+def test_where_a_file_was_cut_is_kept() -> None:
+    tables = msgspec.structs.replace(foretrace.open(TRACE).tables, last=7, gpu_lag_ns=5)
+    kept = cache._unpacked(memoryview(b"".join(cache._packed(tables))))
+    assert (kept.last, kept.gpu_lag_ns, kept.base_ns) == (7, 5, tables.base_ns)
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(

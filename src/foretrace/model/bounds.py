@@ -162,6 +162,11 @@ NAME = 32
 
 def measured_spans(trace: Analysis, region: str = "") -> tuple[str, list[Span]]:
     """The word for it, and the steps or calls that are measured; none for the whole recording."""
+    per, spans = _repeated(trace, region)
+    return per, trace.whole(spans)
+
+
+def _repeated(trace: Analysis, region: str) -> tuple[str, list[Span]]:
     groups = trace.spans.region_groups()
     if region:
         return "per call", _working(trace, groups[region])

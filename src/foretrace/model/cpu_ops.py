@@ -133,7 +133,7 @@ def cpu_call(trace: Trace, region: str = "") -> Span | None:
     """The step or call of median length that stands for a CPU trace; None: the whole recording."""
     groups = trace.spans.region_groups()
     calls = groups[region] if region else trace.spans.steps or groups.get(cpu_region(trace), [])
-    calls = sorted(calls, key=lambda span: span.cpu_ns)
+    calls = sorted(trace.whole(calls), key=lambda span: span.cpu_ns)
     return calls[(len(calls) - 1) // 2] if calls else None
 
 

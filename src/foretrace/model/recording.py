@@ -24,11 +24,11 @@ from foretrace.base.units import times_text
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, append_tables
 from foretrace.model.compiled import CompiledTrace
-from foretrace.model.gpu import Gpu
+from foretrace.model.gpu import EVER, Gpu
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.metadata import About, about, device_of
-from foretrace.model.spans import Spans
+from foretrace.model.spans import Span, Spans
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.run_record import RecordedRun, read_run, snapshot_beside
 from foretrace.schema.tables import NAMELESS, NONE, Tables
@@ -180,6 +180,18 @@ class Recording:
     def run(self) -> RecordedRun:
         """The run record beside the file: times without the profiler."""
         return read_run(self.path)
+
+    @cached_property
+    def cut_ns(self) -> int:
+        """From when on events may be missing: the file is cut."""
+        last = self.tables.last
+        if last >= 0:
+            return int(min([self.host.start[last], *self.gpu.launched[self.gpu.id == last]]))
+        return -EVER
+
+    def whole(self, calls: list[Span]) -> list[Span]:
+        """The steps or calls that ended before that; all of them where none did."""
+        return [each for each in calls if each.end_ns <= self.cut_ns] or calls
 
     @cached_property
     def memory_view(self) -> MemoryView | None:

@@ -24,7 +24,7 @@ from foretrace.read.bytestream import UNPACKED
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 10  # raise when the tables or the entries change
+FORMAT = 11  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _KEY = regex(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
@@ -110,8 +110,9 @@ def _unpacked(content: memoryview) -> Tables:
         frames[name] = pl.read_parquet(bytes(content[at : at + size]))
         at += size
     ledger = msgspec.convert(meta["ledger"], Ledger)
-    (base, resolution, lag), merged = meta["clock"], tuple(meta["merged"])
-    return Tables(meta["source"], frames, meta["header"], ledger, base, resolution, merged, lag)
+    (base, resolution, lag, last), merged = meta["clock"], tuple(meta["merged"])
+    clock = (base, resolution, merged, lag, last)
+    return Tables(meta["source"], frames, meta["header"], ledger, *clock)
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
@@ -145,7 +146,7 @@ def _packed(tables: Tables) -> Iterator[bytes]:
         "sizes": sizes,
         "source": tables.source,
         "header": tables.header,
-        "clock": (tables.base_ns, tables.resolution_ns, tables.gpu_lag_ns),
+        "clock": (tables.base_ns, tables.resolution_ns, tables.gpu_lag_ns, tables.last),
         "merged": tables.merged,
         "ledger": msgspec.to_builtins(tables.ledger),
     }

@@ -49,6 +49,7 @@ class Tables(Struct, frozen=True):
     """The tables of one trace; absolute times start from `base_ns`, None where it is not stated.
 
     `gpu_lag_ns` is how much later the GPU's clock is than the host's, as launches and waits tell.
+    `last` is the event that a cut file ends with; -1 where no event is missing.
     """
 
     source: str
@@ -59,6 +60,7 @@ class Tables(Struct, frozen=True):
     resolution_ns: int = 1
     merged: tuple[str, ...] = field(default=())
     gpu_lag_ns: int = 0
+    last: int = -1
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.frames[name]

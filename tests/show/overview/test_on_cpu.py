@@ -52,6 +52,37 @@ def test_a_step_of_very_many_ops_is_a_cpus_too(tmp_path: Path) -> None:
     assert [(row.name, row.count) for row in tree] == [("forward", 1), ("aten::add", 24_000)]
 
 
+def cut_steps(count: int, left: float) -> bytes:
+    """Steps of 100 us with ten ops; the file ends after `left` of them."""
+    ops = [("cpu_op", "aten::mul", 10 * at, 8) for at in range(10)]
+    events = [("user_annotation", "ProfilerStep#{}", 0, 99), *ops]
+    rows = [
+        {"ph": "X", "cat": cat, "name": name.format(step), "pid": 1, "tid": 1}
+        | {"ts": 100 * step + ts, "dur": dur - 0.01 * step}
+        for step in range(count)
+        for cat, name, ts, dur in events
+    ]
+    kept = rows[: round(left * len(events))]
+    return json.dumps({"schemaVersion": 1, "traceEvents": kept}).encode().removesuffix(b"]}")
+
+
+def test_a_step_that_the_file_cuts_is_not_the_typical_one(tmp_path: Path) -> None:
+    """Of three steps, the last had 18 of 118 ops that compute, the others 81 of 477."""
+    path = tmp_path / "cut.json"
+    for left, of_part in ((1.5, False), (2.5, False), (0.5, True)):
+        path.write_bytes(cut_steps(3, left))
+        ops = 5 if of_part else 10
+        lines = "".join(ft.look(path).sentences)
+        assert f"{ops} of {ops} ops compute" in lines
+        assert ("CPU TIME: a part of a step only: " in lines) is of_part
+
+
+def test_a_cut_behind_the_last_event_leaves_the_step_whole(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    path.write_bytes(cut_steps(1, 1) + b', {"ph": "M", "name": "process_name", "pid": 1}')
+    assert "a part of" not in ft.look(path).verdict.text
+
+
 def test_the_tree_adds_up_and_marks_what_each_op_does(tmp_path: Path) -> None:
     tree = cpu_tree(opened(tmp_path, LINEAR))
     shown = [(row.depth, row.name, row.self_ns, row.does) for row in tree]

@@ -197,6 +197,20 @@ def test_a_copy_says_that_cupti_stayed(tmp_path: Path) -> None:
     assert [each.cause for each in ft.look(str(copy)).trust] == ["cupti_attached"]
 
 
+def test_a_kernel_ends_a_cut_file_where_it_was_launched(tmp_path: Path) -> None:
+    """The GPU is far behind: every kernel begins after both steps."""
+    made = TraceBuilder().step(0, 0, 100_000).step(1, 100_000, 100_000)
+    for at in (10_000, 50_000, 110_000, 150_000):
+        made.op("aten::mul", at, 9_000).launch(at + 1_000, 2_000)
+        made.kernel("mul", at + 500_000, 30_000)
+    pieces, path = made.bytes().split(b"aten::mul"), tmp_path / "cut.json"
+    for kept, of_part in ((2, True), (3, False)):
+        path.write_bytes(b"aten::mul".join(pieces[: kept + 1]))
+        said = ft.look(path).verdict.text
+        assert "GPU busy 60.0 of 83.3 us per step" in said
+        assert said.startswith("a part of a step only: ") is of_part
+
+
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_page_explains_every_cause(cause: str) -> None:
     [row] = [

@@ -21,7 +21,7 @@ from foretrace.read.kineto.joined import Joined, event_rows, joined_arrays, json
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
 from foretrace.read.kineto.times import EventTimes, align, clock_of, time_order
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import KIND, NONE, Tables
+from foretrace.schema.tables import KIND, KINDS, NONE, Tables
 
 _NUMBERS = pl.List(pl.Int64)
 _SIZES = pl.List(_NUMBERS)
@@ -204,7 +204,20 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
         clock.resolution_ns,
         joined.namespaces,
         lag_ns,
+        _last(joined, times, position) if ledger.counts.get("trace_truncated") else -1,
     )
+
+
+_ADDED = {"span", "gpu_user_annotation", "metadata"}  # behind all that the program did
+
+
+def _last(joined: Joined, times: EventTimes, position: Ints) -> int:
+    """The event that a cut file ends with. Each thread and stream stands by itself there, in order
+    of time: what begins later is missing.
+    """
+    rows = np.flatnonzero(times.lasting)[-1:]
+    kinds = {KINDS[kind] for kind in joined.kind[[*rows, -1]]} if len(rows) else _ADDED
+    return int(position[rows[0]]) if kinds.isdisjoint(_ADDED) else -1
 
 
 def _events(joined: Joined, times: EventTimes, order: Ints) -> pl.DataFrame:

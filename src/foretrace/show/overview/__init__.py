@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foretrace.base.errors import UsageError
 from foretrace.model.opening import opened
 from foretrace.schema.documents.look import Look
@@ -13,6 +15,7 @@ from foretrace.show.overview.page import Line, Overview, RegionOverview
 if TYPE_CHECKING:
     from foretrace.analyze.steering import Steering
     from foretrace.model.trace import Trace
+    from foretrace.show.overview.measured_step import MeasuredStep
 
 MOST_REGIONS = 12  # that an error names
 
@@ -43,6 +46,18 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
     if step is None and (tree := cpu_tree(trace, name)):
         return RegionOverview(name, next(cpu_lines(tree)), [], tree)
     return RegionOverview(name, Line(label(found.bound, step), found.text), of_region(trace, name))
+
+
+def _part(trace: Trace, found: Look, step: MeasuredStep | None) -> str:
+    """Said before figures where the end of the file, or of the script, is missing from them."""
+    from foretrace.model.cpu_ops import cpu_call
+    from foretrace.model.gpu import EVER
+
+    call = cpu_call(trace) if found.cpu else None
+    spans = step.spans if step is not None else [call] if call is not None else []
+    if trace.cut_ns == -EVER or any(each.end_ns <= trace.cut_ns for each in spans):
+        return ""
+    return f"a part of a {('step' if found.steps else 'call') if spans else 'recording'} only: "
 
 
 def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
@@ -77,6 +92,7 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     replayed = future or on_cpu
     found.ignored = choice.withheld(every, replayed.withheld if replayed else ())
     found.verdict = sentences.verdict(step, found, on_cpu, unprofiled_step_ns(trace))
+    found.verdict = replace(found.verdict, text=f"{_part(trace, found, step)}{found.verdict.text}")
     found.composition = of_first_screen(trace, step, found)
     if step is not None:
         found.groups = group_rows(trace, step.spans)
