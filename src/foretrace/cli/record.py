@@ -142,20 +142,38 @@ def misplaced(arguments: Sequence[str]) -> list[str]:
 
 
 def _say_next(trace: Path, oom: Path | None) -> None:
-    """The files, and what one does with them: the second recording of a script is compared.
+    """The files, and what one does with them: the second recording of a script is compared, never
+    one that failed.
 
     A failure for lack of memory is said here, where no page and no traceback follows it.
     """
-    before = trace.with_name(re.sub(r"_\d+(?=\.json)", "", trace.name))
-    first, second, words = before, trace, ""
-    if before == trace or not before.exists():
-        first, second = trace, trace.with_name(trace.name.replace(".json", "_2.json", 1))
-        words = "change the script, record it again, then "
-    lines = [f"wrote {trace}"]
+    lines, then = [f"wrote {trace}"], _comparison(trace)
+    if _error(trace) is not None:
+        then = "correct the script and record it again"
     if oom is not None:
         lines += [f"wrote {oom}", f"out of memory: {_failure(oom)}"]
-        words = f"foretrace memory {oom}; {words}"
-    click.echo("\n".join([*lines, f"next: {words}foretrace compare {first} {second}"]), err=True)
+        then = f"foretrace memory {oom}; {then}"
+    click.echo("\n".join([*lines, f"next: {then}"]), err=True)
+
+
+def _error(trace: Path) -> str | None:
+    from foretrace.schema.run_record import read_run
+
+    return read_run(str(trace)).ended.error
+
+
+def _comparison(trace: Path) -> str:
+    """Compares with the first recording of the script that did not fail."""
+    stem, _, end = trace.name.partition(".json")
+    found, number = re.fullmatch(r"(.+)_([2-9]|[1-9]\d{1,2})", stem), 1
+    if found and trace.with_name(f"{found[1]}.json{end}").exists():
+        stem, number = found[1], int(found[2])
+    names = [f"{stem}.json{end}", *(f"{stem}_{n}.json{end}" for n in range(2, number + 2))]
+    *earlier, _, after = map(trace.with_name, names)
+    for before in earlier:
+        if before.exists() and _error(before) is None:
+            return f"foretrace compare {before} {trace}"
+    return f"change the script, record it again, then foretrace compare {trace} {after}"
 
 
 def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:

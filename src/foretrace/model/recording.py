@@ -183,11 +183,11 @@ class Recording:
 
     @cached_property
     def cut_ns(self) -> int:
-        """From when on events may be missing: the file is cut."""
-        last = self.tables.last
+        """From when on events may be missing: the file is cut, or the script failed in a step."""
+        last, steps, end = self.tables.last, self.spans.steps, self.run.ended
         if last >= 0:
             return int(min([self.host.start[last], *self.gpu.launched[self.gpu.id == last]]))
-        return -EVER
+        return steps[-1].start_ns if steps and end.error is not None and end.note else -EVER
 
     def whole(self, calls: list[Span]) -> list[Span]:
         """The steps or calls that ended before that; all of them where none did."""

@@ -75,6 +75,13 @@ class RunMemory(Struct, frozen=True):
     peak_device_bytes: Annotated[int, Meta(ge=0, le=1 << 62)] | None = None
 
 
+class RunEnd(Struct, frozen=True):
+    """How the script failed; `note` says which steps are recorded, where some are missing."""
+
+    error: str | None = None
+    note: str | None = None
+
+
 class RecordedRun(Struct, frozen=True):
     """What a run record says; None where it was not measured or is not stated.
 
@@ -88,6 +95,7 @@ class RecordedRun(Struct, frozen=True):
     device: RunDevice | None = None
     torch: RunTorch | None = None
     memory: RunMemory = RunMemory()
+    ended: RunEnd = RunEnd()
     ignored: tuple[str, ...] = ()
 
 
@@ -115,6 +123,7 @@ def read_run(trace: str) -> RecordedRun:
         for name, kind in _PARTS.items():
             if bytes(given.get(name, b"null")) != b"null":
                 parts[name] = _part(name, kind, given[name], ignored)
+        parts["ended"] = _part("ended", RunEnd, msgspec.Raw(content), ignored)
         return msgspec.structs.replace(NO_RECORD, **parts, ignored=tuple(ignored))
     except (ValueError, RecursionError):  # also bytes that are not UTF-8
         return NO_RECORD

@@ -205,7 +205,7 @@ def test_the_command_says_what_wanted_memory(
     assert (trace, snapshot) == (f"wrote {kept.with_name('script.json.gz')}", f"wrote {kept}")
     assert line.startswith("out of memory: train.py:12 in forward wanted 1.07 GB; ")
     assert "; 4.10 kB were in use: " in line
-    assert then.startswith(f"next: foretrace memory {kept}; change the script, record it again, ")
+    assert then == f"next: foretrace memory {kept}; correct the script and record it again"
     assert any("OutOfMemoryError: CUDA out of memory." in each for each in said)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import foretrace as ft
+from foretrace.cli import main
+from foretrace.model.cpu_ops import cpu_call
 
 torch = pytest.importorskip("torch")
 from foretrace.base.errors import UsageError  # noqa: E402
@@ -256,6 +258,44 @@ def test_a_script_that_raises_after_the_window_says_so_in_the_record(
     done = run(TRAINING, "20", "11")
     assert done.exit_code == 1
     assert record(done.traces[0])["error"] == "ValueError: half-way"
+
+
+def test_an_exit_code_other_than_0_is_an_error(run: Run, record: Record) -> None:
+    """A mistyped argument ends by argparse's exit code 2, without an exception that is shown."""
+    for code, error in (("2", "SystemExit: 2"), ("'no data'", "SystemExit: no data"), ("0", None)):
+        done = run(f"raise SystemExit({code})")
+        assert record(done.traces[0])["error"] == error
+
+
+def test_a_failed_recording_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, out = tmp_path / "script.py", tmp_path / "out"
+    script.write_text("import sys\nsys.exit(int(sys.argv[1]))")
+    said = []
+    for code in "20020":
+        main(["record", "--no-look", "-o", str(out), str(script), code])
+        said.append(capsys.readouterr().err.splitlines()[-1].replace(str(out), "out"))
+    assert said == [
+        "next: correct the script and record it again",
+        "next: change the script, record it again, then "
+        "foretrace compare out/script_2.json.gz out/script_3.json.gz",
+        "next: foretrace compare out/script_2.json.gz out/script_3.json.gz",
+        "next: correct the script and record it again",
+        "next: foretrace compare out/script_2.json.gz out/script_5.json.gz",
+    ]
+
+
+def test_the_step_in_which_a_script_fails_is_a_part_of_one(run: Run) -> None:
+    """It was "1 step, 23.6 ms per step"."""
+    done = run(TRAINING, "9", "1")
+    assert done.notes[0].startswith("2 steps were seen")
+    assert cpu_call(ft.open(done.traces[0])).name == "ProfilerStep#0"
+    done = run(TRAINING, "9", "0")
+    assert done.notes[0].startswith("1 step was seen")
+    assert ft.look(done.traces[0]).verdict.text.startswith("a part of a step only: ")
+    done = run(TRAINING, "1", "9")
+    assert "a part of" not in ft.look(done.traces[0]).verdict.text
 
 
 def test_a_script_without_torch_says_so(run: Run) -> None:

@@ -197,6 +197,13 @@ def test_a_copy_says_that_cupti_stayed(tmp_path: Path) -> None:
     assert [each.cause for each in ft.look(str(copy)).trust] == ["cupti_attached"]
 
 
+def test_how_the_script_failed_is_said(tmp_path: Path) -> None:
+    record = '{"kind": "foretrace-run", "error": "SystemExit: 2", "note": null}'
+    (tmp_path / "trace.run.json").write_text(record)
+    (found,) = ft.look(open_made(launches(), tmp_path)).trust
+    assert (found.cause, found.text) == ("script_failed", "the script failed: SystemExit: 2")
+
+
 def test_a_kernel_ends_a_cut_file_where_it_was_launched(tmp_path: Path) -> None:
     """The GPU is far behind: every kernel begins after both steps."""
     made = TraceBuilder().step(0, 0, 100_000).step(1, 100_000, 100_000)

@@ -24,6 +24,7 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from foretrace.base.errors import UsageError
+from foretrace.base.units import plural
 from foretrace.record.profiling.allocator_history import AllocatorHistory, ran_out
 from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
 from foretrace.record.profiling.export import export, place, trace_path
@@ -238,7 +239,8 @@ class Recorder:
         seen, need = self.result.steps, self._steps_needed()
         self._record.note = "no step was found: this is the whole script (see --steps-at)"
         if seen:
-            counted = f"{seen} steps were seen and the window needs {need} (see --warmup)"
+            counted = f"{plural(seen, 'step was', 'steps were')} seen and the window needs {need}"
+            counted += " (see --warmup)"
             self._record.note = f"{counted}: this is the script from its first line"
         self._record.facts = self._facts()
         self._record.write(trace)
@@ -407,6 +409,8 @@ def run_script(
         fail(f"ended by {ending.signal}")
         return int(ending.code or 0)
     except SystemExit as leaving:  # as in the interpreter
+        if leaving.code:
+            fail(f"SystemExit: {leaving.code}")
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0
         print(leaving.code, file=sys.stderr)

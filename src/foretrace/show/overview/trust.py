@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 
+from foretrace.base.errors import first_line
 from foretrace.base.units import count_text, time_text
 from foretrace.model.replay import COST
 from foretrace.model.trace import Trace
@@ -21,6 +22,7 @@ from foretrace.show.overview.page import Line
 
 WORDS = 2  # causes that the line has room for in words; the others have their name there
 WORTH = 0.01  # of GPU operations that overlap: fewer change no figure
+ERROR = 80  # characters of it that are shown
 STACKS = 0.1  # of the host's time that recording stacks took: less is within the spread of steps
 
 # cause: what it does to the figures, what to do, reference; the most harmful first
@@ -35,6 +37,11 @@ CAUSES: dict[str, tuple[str, str, str]] = {
         "no time and no rate of the GPU in that wait is known",
         "call torch.cuda.synchronize() before the recording begins",
         "kineto#996",
+    ),
+    "script_failed": (
+        "a step that it did not end is a part of one",
+        "correct it and record it again",
+        "",
     ),
     "dur_overrun": (
         "GPU time and busy shares are too long",
@@ -69,7 +76,7 @@ _LOST = ("what follows holds for the rest", "copy or record the file again", "")
 
 def trust(trace: Trace, look: Look) -> list[TrustEntry]:
     """Every cause that the events of this recording show, the most harmful first."""
-    found = [*chain(_noted(look), _unrecorded(look), _stacks(trace, look))]
+    found = [*chain(_noted(look), _unrecorded(look), _failed(trace), _stacks(trace, look))]
     grave = {note.code for note in look.ledger.banner}
     lost, places = {*ABSENT, "gpu_events_missing", "unrecorded"}, ["", *CAUSES]
     # lost events come first, then times that cannot be right, then what is distorted
@@ -114,6 +121,13 @@ def _unrecorded(look: Look) -> Iterator[TrustEntry]:
         text = f"what the GPU did for {time_text(wait.ns)} is not recorded: the host waits in one "
         text += f"{wait.call}{inside}, and the trace has no GPU event then"
         yield TrustEntry("unrecorded", 1, text, *CAUSES["unrecorded"])
+
+
+def _failed(trace: Trace) -> Iterator[TrustEntry]:
+    """What the script ended by, as the run record has it."""
+    if (error := trace.run.ended.error) is not None:
+        text = f"the script failed: {first_line(error, ERROR)}"
+        yield TrustEntry("script_failed", 1, text, *CAUSES["script_failed"])
 
 
 def _stacks(trace: Trace, look: Look) -> Iterator[TrustEntry]:
