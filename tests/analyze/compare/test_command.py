@@ -157,7 +157,8 @@ def test_fail_if_decides_the_exit_code(capsys: pytest.CaptureFixture[str]) -> No
 def test_nothing_to_compare_is_refused_with_the_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "empty.json").write_bytes(Doc([]).bytes())
+    instant = {"ph": "i", "name": "Record", "pid": 0, "ts": 1}
+    (tmp_path / "empty.json").write_bytes(Doc([instant]).bytes())
     code, out, err = run(capsys, EAGER, str(tmp_path / "empty.json"))
     assert (code, out) == (3, "")
     assert "no complete event, so there is nothing to compare [E_NOTHING_TO_COMPARE]" in err

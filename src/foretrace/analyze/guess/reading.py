@@ -68,6 +68,8 @@ Noun = Callable[[str], Named | None]
 
 MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
 _ONES = regex(r"(?:kernels|calls|launches|copies|memcpys)$")
+# A number of a time without its unit: `gemm time > 200`, `200 gemm time`.
+_UNITLESS = regex(r"(?i)\b(?:time|duration|latency)\b[^\d%]*[\d.,]+$|^[\d.,]+ \w+ time$")
 _CARD = regex(r"amd|nvidia|[abgh]{1,2}[1-3]00|mi[1-3]\d\d[acx]?|v100|p100|a10g?|t4|l40?s?")
 _BACKWARD_OF = regex(r"(forward|backward)(?: pass)? of ([^,]+)")
 
@@ -280,6 +282,8 @@ class ClaimReader:
 
     def lowered(self, text: str) -> Iterator[str]:
         """What a claim can mean, in the words of the language, the likeliest first."""
+        if _UNITLESS.search(text):
+            return
         try:
             tokens = [token for token in split(text) if token.key not in listed("articles")]
         except UsageError:

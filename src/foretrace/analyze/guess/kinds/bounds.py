@@ -28,6 +28,7 @@ _BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bou
 _BOUND_WORDS["overhead"] = "host"  # its name before version 2
 _GPU = ("compute", "memory", "mixed")
 _NEAR = 0.01  # a share that people cut, not round
+_APART = 0.05  # shares that differ by less are one for people
 
 
 def _bound(query: Query) -> Measurement:
@@ -97,7 +98,8 @@ def _share(query: Query) -> Measurement:
     if "most" in query.args:
         return _decided(query, Compare(">").of(share, Amount("50%", 0.5)), measured)
     verdict, amount = query.judge(share), query.args["amount"]
-    if query.scope.kind == "region" and query.judge(_of_host(query)) != verdict:
+    host = _of_host(query) if query.scope.kind == "region" else share
+    if abs(host - share) > _APART and query.judge(host) != verdict:
         raise Unknown(f"{measured} while its work ran, but not of the time that its call took")
     if verdict == "miss" and "compare" not in query.args and abs(share - amount.value) < _NEAR:
         verdict = "unknown"  # `idle 97% of the time` may mean 97.9%
