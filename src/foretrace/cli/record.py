@@ -147,9 +147,8 @@ def _say_next(trace: Path, oom: Path | None) -> None:
 
     A failure for lack of memory is said here, where no page and no traceback follows it.
     """
-    lines, then = [f"wrote {trace}"], _comparison(trace)
-    if _error(trace) is not None:
-        then = "correct the script and record it again"
+    failed, lines = _error(trace) is not None, [f"wrote {trace}"]
+    then = "correct the script and record it again" if failed else _comparison(trace)
     if oom is not None:
         lines += [f"wrote {oom}", f"out of memory: {_failure(oom)}"]
         then = f"foretrace memory {oom}; {then}"
@@ -158,9 +157,10 @@ def _say_next(trace: Path, oom: Path | None) -> None:
 
 def _error(trace: Path) -> str | None:
     """What its script raised; by hand, since a machine that only records lacks the reader."""
-    record = trace.with_name(re.sub(r"\.json(\.gz)?$", ".run.json", trace.name))
+    from foretrace.record.profiling.export import record_path
+
     try:
-        found: str | None = json.loads(record.read_text("utf-8")).get("error")
+        found: str | None = json.loads(record_path(trace).read_text("utf-8")).get("error")
     except (OSError, ValueError, AttributeError):
         return None
     return found

@@ -47,11 +47,11 @@ class _Record(Struct):
 
 @fix("Use more threads", steps="cpu")
 def _find(step: CpuStep) -> Proposals:
+    if _shares_cores(step):
+        return
     large = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
     parallel = [event for event in large if step.took_ns([event]) >= SHORT_NS]
     threads, cores = recorded(step.trace)
-    if shares_cores(step):
-        return
     rate = max((_rate(step, *each) for each in step.arguments.items()), default=0.0)
     if threads and cores and 2 * threads <= cores:
         gone = 1 - threads / cores
@@ -65,7 +65,7 @@ def _find(step: CpuStep) -> Proposals:
         yield step.proposal(order, why, parallel, MORE_THREADS, risk)
 
 
-def shares_cores(step: CpuStep) -> bool:
+def _shares_cores(step: CpuStep) -> bool:
     """Whether a DataLoader's workers or other programs used the cores too."""
     loaded = step.trace.host.named(lambda name: WORKERS in name)
     return bool(loaded.any()) or step.trace.run.timing.is_crowded

@@ -99,7 +99,7 @@ def _distinct(window: Window, found: Selection) -> list[int]:
 
 def _on_gpu(window: Window, selector: Selector) -> Selection:
     evidence = window.evidence
-    if evidence.runs_on_cpu and any(trait.kind == "collective" for trait in selector.traits):
+    if evidence.runs_on_cpu and selector.is_collective:
         return Selection(False, _collectives(window, selector), [], gap=window.gap)
     window.need_gpu()
     mask = evidence.where(selector, lambda operation: _matches(operation, selector))

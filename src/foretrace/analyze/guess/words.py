@@ -379,6 +379,11 @@ class Selector:
         """Whether it matches GPU operations, not host events."""
         return self.kind in ("kernel", "memcpy", "memset")
 
+    @property
+    def is_collective(self) -> bool:
+        """Whether it matches collectives, which a CPU runs too."""
+        return any(trait.kind == "collective" for trait in self.traits)
+
 
 ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "sixth": 5, "last": -1}
 _DTYPE_WORDS = (

@@ -104,8 +104,8 @@ def _on_cpu(window: Window, query: Query) -> Selection:
 
 
 def _kernels(window: Window, query: Query) -> Measurement:
-    collective = any(trait.kind == "collective" for trait in query.what.traits)
-    on_cpu = window.evidence.runs_on_cpu and query.what.kind == "kernel" and not collective
+    of_ops = query.what.kind == "kernel" and not query.what.is_collective
+    on_cpu = window.evidence.runs_on_cpu and of_ops
     found = _on_cpu(window, query) if on_cpu else select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)
@@ -302,7 +302,7 @@ def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
-    if what.kind != "kernel" or any(trait.kind == "collective" for trait in what.traits):
+    if what.kind != "kernel" or what.is_collective:
         return what
     op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
     if op in trace.host.names:
