@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 
 import polars as pl
@@ -116,12 +117,16 @@ class QueryProcess:
                 start_new_session=True,  # Ctrl+C reaches us alone
             )
         self.pid = self._process.pid
+        self._waiting = threading.Lock()
 
     def close(self) -> None:
         """Stop the process, whatever it is doing."""
         self._process.kill()
         self._process.wait()
-        self._line.close()
+        # Whoever waits at the line sees its end now. Closed before that, its number could be the
+        # line of the next process already, at which they would wait instead.
+        with self._waiting:
+            self._line.close()
 
     def run(
         self, trace: Analysis, query: str, limits: Limits, rows: int | None = None
@@ -155,9 +160,9 @@ class QueryProcess:
     def _status(self, files: list[int], seconds: int) -> int:
         """Hand the files over; returns the exit status of the process once it has ended."""
         try:
-            socket.send_fds(self._line, [b"?"], files)
-            self._line.settimeout(seconds + STARTING_S)
-            with waiting():  # the query has limits of its own
+            with self._waiting, waiting():  # the query has limits of its own
+                socket.send_fds(self._line, [b"?"], files)
+                self._line.settimeout(seconds + STARTING_S)
                 self._line.recv(1)  # nothing comes: the line is closed when the process ends
         except TimeoutError:
             return -signal.SIGALRM
