@@ -170,6 +170,16 @@ def test_a_side_that_shared_its_cores_may_be_slow_for_that(
         assert "from B 200 times" in found[1].verdict.text
 
 
+def test_sharing_its_cores_makes_no_step_ten_times_as_long(tmp_path: Path) -> None:
+    with_records(tmp_path, (30_000, 2_000))
+    path = tmp_path / "a.run.json"
+    said = json.loads(path.read_text())
+    said["timing"] |= {"preempted_per_s": 200.0, "host_ns_per_call": 30_000}
+    path.write_text(json.dumps(said))
+    found = compare(*(ft.open(tmp_path / f"{name}.json", cache=False) for name in "ab"))
+    assert found.verdict.answer == "faster"
+
+
 def test_one_record_does_not_decide(tmp_path: Path) -> None:
     a, b = with_records(tmp_path, (3_000, 2_000))
     (tmp_path / "b.run.json").unlink()

@@ -83,6 +83,9 @@ def likeness(
 
 # A record whose host takes this share of the time is limited by it.
 HOST_LIMITED = 0.9
+# Shared cores made a step up to six times as long (two threads that wait for each other, beside two
+# busy processes); what is further apart has another reason.
+MOST_BY_SHARING = 10.0
 WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "Inconclusive"}
 WORDS["different"] = "Not comparable"
 
@@ -200,7 +203,9 @@ def _crowded(a: Side, b: Side, wall: ChangeEntry) -> str:
     name, side = ("B", b) if (wall.saved or 0) < 0 else ("A", a)
     timing = side.trace.run.timing
     length = timing.wall_ns_per_call or 0
-    if not timing.is_crowded or (timing.host_ns_per_call or 0) < HOST_LIMITED * length:
+    is_host = (timing.host_ns_per_call or 0) >= HOST_LIMITED * length
+    further = length > MOST_BY_SHARING * min(wall.a or 0, wall.b or 0)
+    if not (timing.is_crowded and is_host) or further:
         return ""
     often = f"{timing.preempted_per_s or 0:.0f} times a second"
     return f"other programs took a core from {name} {often}: record it again"
