@@ -143,6 +143,32 @@ the optimizer doesn't use a fused kernel = not: optimizer is fused
 on average kernels are shorter than 20 us = average kernel takes less than 20 us
 allreduce is the most expensive collective = allreduce is top of collective
 attention is causal and uses flash = attention is causal ; attention uses flash
+NCCL has a stream of its own = NCCL on own-stream
+the geglu kernel takes longer than any one of the gemms = shortest geglu kernel time > longest gemms time || longest geglu kernel time > longest gemms time
+softmax became a triton kernel = softmax uses triton
+the GPU sits idle a third of the time or more = gpu idle at least 33%
+PCIe does more than 20 GB/s = host-device memcpy reaches more than 20 GB/s
+copying the inputs over PCIe takes most of the GPU time = htod memcpy takes more than 50% of gpu time
+attention runs with a fused sdpa kernel = attention uses sdpa
+I'd guess the GPU sits idle less than a quarter of the time between its first and last kernel = gpu idle less than 25%
+biggest kernel by total time: the NCCL all-reduce = NCCL all-reduce is top kernel
+every allreduce is done within 200 ms = every allreduce takes at most 200 ms
+GPU utilisation lands somewhere in 65-80% = gpu busy at least 65% ; gpu busy at most 80%
+host-to-device copies dwarf everything = host-to-device copies takes more than 50% of time
+kernels keep the GPU busy for at least 80% of the captured window = gpu busy at least 80%
+memory allocated on the GPU never goes above 150 MB = peak memory is at most 150 MB
+nothing is ever copied from the device back to the host = no dtoh memcpy
+between 20 and 30% of kernel time goes into nchwToNhwc / nhwcToNchw conversions = layout-conversions takes at least 20% of kernel time ; layout-conversions takes at most 30% of kernel time
+the all-reduces are well hidden, over 80% of their time overlaps with compute kernels = all-reduces hides more than 50% behind compute || all-reduces hides more than 80% behind compute ; all_reduce hides more than 80% behind compute
+we'll see a handful of kernels from the embedding lookups = at least 2 embedding ; at most 12 embedding || at most 40 embedding
+batchnorm kernels fwd+bwd: noticeable, but less than a quarter of the kernel time = batchnorm kernels takes less than 25% of kernel time
+each of the five profiled steps takes about 95 ms = each step takes about 95 ms
+layout shuffling costs over 10% of GPU time = layout-conversions takes more than 10% of gpu time
+step times are stable = steps time varies by less than 10%
+there'll be hundreds of aten::item calls = at least 200 aten::item ; at most 2000 aten::item
+attention kernels take more GPU time than the linear layers' GEMMs = attention kernels gpu time is more than linear gpu time
+attention costs less than half of what the GEMMs cost = attention time takes less than 0.5x as long as GEMMs time
+GPU is busy at least 80% of the time here, big enough model to hide the launch overhead = gpu busy at least 80%
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

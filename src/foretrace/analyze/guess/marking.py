@@ -75,8 +75,8 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
     """
     try:
         meant = parse(verdict.text, verdict.reason, evidence)
-        if not any(part.kind.name == "top" and "*" in part.text for part in meant.parts):
-            return mark(meant, evidence, other)  # of several names none is the top one
+        if all(_names_one(part, evidence) for part in meant.parts if part.kind.name == "top"):
+            return mark(meant, evidence, other)
         parse(verdict.text)
     except GuessError as error:
         unmeasured = _unmeasured(verdict.text, verdict.reason)
@@ -94,6 +94,16 @@ def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Ve
     except UsageError:
         pass
     return verdict
+
+
+def _names_one(part: Guess, evidence: Evidence) -> bool:
+    """Whether it speaks of one kernel: of several names none is the top one."""
+    if "*" not in part.text:
+        return True
+    named = part.args.get("trait")
+    within = named.name.strip("*") if isinstance(named, Selector) else ""
+    kernels = {one.name for one in evidence.operations if one.kind == "kernel"}
+    return sum(within in name for name in kernels) == 1
 
 
 _FACTS, _NOUN = 3, 3  # nouns of a refused text that are counted, and the words of one

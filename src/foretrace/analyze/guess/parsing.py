@@ -84,7 +84,8 @@ class Guess:
         if self.kind.name == "calls":
             return str(self.args["call"])
         left = self.args.get("left")
-        named = self.args.get("what", self.args.get("trait"))
+        hider = self.args.get("first") if "hides" in self.args else None
+        named = self.args.get("what", self.args.get("trait", hider))
         selector = left.selector if isinstance(left, Measure) else named
         words = selector.text if isinstance(selector, Selector) else ""
         gpu = "gpu idle" if "idle" in self.args else "gpu busy" if "busy" in self.args else "gpu"
@@ -498,7 +499,8 @@ _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
 _KERNELS = regex(r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)")
 _LATE = regex(r"(?:uses?|has|have) ")  # `and uses flash`: of what was said before
-_OF_THEM = regex(r"(?<=\w )of (?:them|these|those)\b")
+_OF_THEM = regex(r"(?<=[\w%] )of (?:them|these|those|(?:their|its)( time))\b")
+_HOW_OFTEN = regex(r"(?:\w+ )?(?:\w+) times (?:forward|backward)\b")  # calls, or a ratio of times
 _OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 
 
@@ -507,6 +509,8 @@ def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[
     if not text:
         return
     subject, where = about
+    if subject and _HOW_OFTEN.match(text):
+        return
     spoken_of = _PRONOUN.match(text) if subject else None
     subjects = SUBJECTS - {"who"} if text.lower().startswith("run") else SUBJECTS
     # it begins with its verb: of whom it speaks was said before
@@ -516,7 +520,8 @@ def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[
     bare = text[spoken_of.end() :] if spoken_of else text
     if subject and _OF_THEM.search(text):
         for named in (f"of {subject}", subject):
-            yield from reader.lowered(f"{where} {_OF_THEM.sub(named, text)}")
+            said = _OF_THEM.sub(lambda found, named=named: named + (found[1] or ""), text)
+            yield from reader.lowered(f"{where} {said}")
     if subject:
         for said in (f"{subject} {bare}", f"{subject} is {bare}", f"{subject} takes {bare}"):
             yield from reader.lowered(f"{where} {said}")

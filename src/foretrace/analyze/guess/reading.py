@@ -233,7 +233,8 @@ class Lattice:
         if clock and match.clock in ("", clock):
             return after._replace(clock=clock)
         ends = "," in tags and (after.place == len(self.tokens) or self._aside(after.place))
-        ends = ends or ("," in tags and bool(match.where) and not match.args)  # `in forward, …`
+        placed = bool(match.where or match.clock) and not match.args
+        ends = ends or ("," in tags and placed)  # `in forward, …`
         return after if ends or (tags.get("who") == "" and self._in(match.place)) else None
 
     def _aside(self, place: int) -> bool:
