@@ -169,6 +169,10 @@ there'll be hundreds of aten::item calls = at least 200 aten::item ; at most 200
 attention kernels take more GPU time than the linear layers' GEMMs = attention kernels gpu time is more than linear gpu time
 attention costs less than half of what the GEMMs cost = attention time takes less than 0.5x as long as GEMMs time
 GPU is busy at least 80% of the time here, big enough model to hide the launch overhead = gpu busy at least 80%
+one step calls gelu twice = per pass: gelu is called twice
+each step calls softmax twice = per step: softmax is called twice
+the step waits for the GPU once = per pass: sync is called once
+the host waits for the GPU three times = sync is called 3 times
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

@@ -44,7 +44,9 @@ def _on_one_clock(query: Query) -> dict[str, Measure]:
         right = replace(right, name=left.name, text=f"{right.text} {left.name}")
     sides = {"left": left} | ({"right": right} if "right" in query.args else {})
     parts = [side for side in (left, right) if side.selector and side.name.endswith("time")]
-    if not parts or query.on_cpu:
+    if query.on_cpu:
+        return {name: _as_time(side) for name, side in sides.items()}
+    if not parts:
         return sides
     if any(side.name == "cpu time" for side in parts):
         return {name: _on_host(side) for name, side in sides.items()}
@@ -74,7 +76,12 @@ def _on_gpu(side: Measure) -> Measure:
 def _on_host(side: Measure) -> Measure:
     if side.selector and side.selector.on_gpu:
         raise Unknown(f"`{side.selector.text}` has a time on the GPU alone, not on the host")
-    return replace(side, name="time") if side.selector else side
+    return _as_time(side)
+
+
+def _as_time(side: Measure) -> Measure:
+    """Host time is the time of what runs on the host."""
+    return replace(side, name="time") if side.selector and side.name == "cpu time" else side
 
 
 def _is_phase(args: Mapping[str, Any]) -> bool:
