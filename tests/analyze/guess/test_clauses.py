@@ -155,7 +155,7 @@ biggest kernel by total time: the NCCL all-reduce = NCCL all-reduce is top kerne
 every allreduce is done within 200 ms = every allreduce takes at most 200 ms
 GPU utilisation lands somewhere in 65-80% = gpu busy at least 65% ; gpu busy at most 80%
 host-to-device copies dwarf everything = host-to-device copies takes more than 50% of time
-kernels keep the GPU busy for at least 80% of the captured window = gpu busy at least 80%
+kernels keep the GPU busy for at least 80% of the captured window = gpu is busy at least 80% of time
 memory allocated on the GPU never goes above 150 MB = peak memory is at most 150 MB
 nothing is ever copied from the device back to the host = no dtoh memcpy
 between 20 and 30% of kernel time goes into nchwToNhwc / nhwcToNchw conversions = layout-conversions takes at least 20% of kernel time ; layout-conversions takes at most 30% of kernel time
@@ -173,6 +173,17 @@ one step calls gelu twice = per pass: gelu is called twice
 each step calls softmax twice = per step: softmax is called twice
 the step waits for the GPU once = per pass: sync is called once
 the host waits for the GPU three times = sync is called 3 times
+the optimizer is fused AdamW = AdamW is fused
+AllReduce is the no. 1 kernel by total time, over a quarter of all kernel time = AllReduce is top kernel ; all_reduce takes more than 25% of kernel time
+the backward part takes clearly more GPU time than the forward part, like in most CNNs I have seen = backward gpu time is more than forward gpu time
+attention takes more GPU time than the GEMMs, typical for decode with long context = attention gpu time is more than GEMMs gpu time
+aten::gelu and aten::gelu_backward have exactly the same number of calls = aten::gelu is 1.00x of aten::gelu_backward
+launch bound. gpu active <10% of the step = bound is host ; gpu busy less than 10%
+D2H copies are ~all of the GPU time = D2H copies takes more than 90% of gpu time
+the host is stuck in one hipMemcpyWithStream for over 400 ms = some hipMemcpyWithStream takes more than 400 ms
+most kernels run longer than 50 us each = more than 50% of kernel takes more than 50 us
+everything is on stream 7 = every kernel has stream 7
+gpu busy over 80% from first to last kernel = gpu busy over 80%
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

@@ -148,3 +148,28 @@ def test_a_statistic_is_not_the_op_of_its_name() -> None:
     guess = parse("median kernel time < 5 us")
     assert (guess.kind.name, str(guess.args["longest"])) == ("time", "median")
     assert guess.args["what"] == parse("kernel time < 5 us").args["what"]
+
+
+def test_a_trace_without_backward_does_not_say_what_forward_is() -> None:
+    [found] = check(recorded("mlp_eager"), ["15 forward kernels"])
+    assert (found.verdict, found.why) == (
+        "unknown",
+        "the trace does not say whether 15 kernels are `forward`",
+    )
+
+
+def test_how_often_is_no_ratio_of_times() -> None:
+    said = "attention runs on the cuDNN SDPA backend, 12 times forward in each step"
+    [found] = check(recorded("llama_train_eager"), [said])
+    assert (found.verdict, "12 times forward" in found.why) == ("error", True)
+
+
+def test_a_part_of_a_name_may_be_the_top_kernel_where_it_is_one_name() -> None:
+    said = ["_geglu_tanh_forward_kernel is the longest kernel", "nvjet_sm90 is the longest kernel"]
+    assert [one.verdict for one in check(recorded("mlp_liger"), said)] == ["miss", "error"]
+
+
+def test_a_call_of_what_was_said_is_not_every_call() -> None:
+    said = "AdamW is fused, one call per step, and it costs less than 90% of the GPU time"
+    [found] = check(recorded("llama_train_eager"), [said])
+    assert "call" not in found.measured

@@ -437,6 +437,8 @@ class _Splitter:
         if about[0] and _KERNELS.match(text) and reader.said(about[0]):
             return None
         of_subject = about[0] and (_OF_THOSE.fullmatch(text) or _LATE.match(text))
+        if about[1] and not of_subject and (counted := self._counted(text, about[1])):
+            return counted
         if not of_subject and (found := _read(text)):
             return found
         for candidate in _worded(text, about, reader):
@@ -458,10 +460,23 @@ class _Splitter:
                 nouns = reader.said(_bare(left)) or reader.said(_bare(right))
                 first = self.claims(left, about) if left and right and not nouns else None
                 if first:
-                    rest = self.claims(right, first[-1].about) or self.claims(right, about)
+                    rest = self.claims(right, first[-1].about)
+                    if not rest and not _KERNELS.match(right):
+                        rest = self.claims(right, about)
                     if rest:
                         return [*first, *rest]
         return None
+
+    def _counted(self, text: str, where: str) -> list[Guess] | None:
+        """`5 all-reduces per step and 2 broadcasts`: 2 per step or in all, where that differs."""
+        if not _BARE_COUNT.fullmatch(text):
+            return None
+        both = [_read(f"{where}: {text}"), _read(text)]
+        readings = [found[0] for found in both if found and len(found) == 1]
+        kinds = {each.kind.name for each in readings}
+        if len(readings) < len(both) or kinds - {"counts", "presence"}:
+            return None
+        return [replace(readings[0], text=text, parts=tuple(readings), agree=True)]
 
     def _of_each(self, text: str) -> list[Guess] | None:
         """`sigmoid and tanh run in fp16` says it of both; of time it would be said of their sum."""
@@ -497,9 +512,12 @@ _OF_EACH = {"fields", "presence", "calls", "fusion"}  # kinds that are not of a 
 _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said
 _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
-_KERNELS = regex(r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) kernels?\b(?! launch)")
+_KERNELS = regex(
+    r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) (?:kernels?|calls?)\b(?! launch)"
+)
 _LATE = regex(r"(?:uses?|has|have) ")  # `and uses flash`: of what was said before
 _OF_THEM = regex(r"(?<=[\w%] )of (?:them|these|those|(?:their|its)( time))\b")
+_BARE_COUNT = regex(r"(?:two|three|four|five|six|\d+) [\w.:-]+(?: [\w.:-]+)?")
 _HOW_OFTEN = regex(r"(?:\w+ )?(?:\w+) times (?:forward|backward)\b")  # calls, or a ratio of times
 _OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 

@@ -53,8 +53,8 @@ class Selection:
     def why(self, selector: Selector) -> str:
         """Why the number is not certain."""
         if self.maybe and not self.gap:
-            kernels = plural(len(self.maybe), "kernel")
-            return f"the trace does not say whether {kernels} are `{selector.text}`"
+            are = "kernel is" if len(self.maybe) == 1 else "kernels are"
+            return f"the trace does not say whether {len(self.maybe):,} {are} `{selector.text}`"
         return self.gap or (
             f"{plural(self.lost, 'launch', 'launches')} without a GPU event, or GPU operations "
             "without a launch"

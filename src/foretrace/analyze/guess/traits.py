@@ -294,6 +294,8 @@ def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
     if phase == "backward":
         named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", operation.name))
         return named or bool(evidence.in_engine[row]) or (False if operation.chain else None)
+    if not evidence.in_engine.any():  # without a backward pass nothing says where forward ends
+        return True if re.search(r"forward|_fwd|_fprop", operation.name) else None
     if evidence.trace.gpu.launch[row] < 0 or "Graph" in evidence.launch_name(row):
         return None
     return bool(evidence.is_forward[row])
@@ -363,6 +365,8 @@ def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     operation = evidence.operation(row)
     family = operation.ident.family
     found = _BACKEND.search(" ".join(operation.chain)) if operation.role == "attention" else None
+    if word == "triton" and "triton" in family and found:
+        return None  # of PyTorch's own attention on ROCm, which few people mean by it
     if word in family or (found and _BACKENDS[found[1]] == word):
         return True
     if word == "flash" and operation.role == "attention" and word in operation.name.lower():

@@ -33,8 +33,9 @@ from foretrace.analyze.guess.selection import (
     unless_shown_otherwise,
     without_profiler,
 )
+from foretrace.analyze.guess.traits import CROSSES
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, named, windows_of
-from foretrace.analyze.guess.words import Amount, Compare, Selector
+from foretrace.analyze.guess.words import Amount, Compare, Selector, Trait
 from foretrace.base.units import (
     bytes_text,
     count_text,
@@ -266,7 +267,18 @@ def _size(window: Window, query: Query) -> Measurement:
         together = sum(base) / max(sum(times), 1) * 1e9
         if query.judge(together) == "hit":
             raise Unknown(f"{TEXTS[quantity](together)} of all together, but {measured}")
+        if Trait("role", "copy") in query.what.traits:
+            _unless_across(window, query, measured)
     return Measurement(verdict, measured, rows=select(window, query.what).sure)
+
+
+def _unless_across(window: Window, query: Query, measured: str) -> None:
+    """`Unknown` where the copies between host and GPU are as said: often they alone are meant."""
+    across = [Trait("direction", CROSSES)]
+    values = each(window, Selector("host-device memcpy", "memcpy", traits=(*across,)), "bandwidth")
+    if all(query.judge(value) == "hit" for value in values):
+        texts = tally([TEXTS["bandwidth"](value) for value in values])
+        raise Unknown(f"{texts} between host and GPU, but {measured} of all")
 
 
 @prediction(
