@@ -536,9 +536,9 @@ def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[
     if spoken_of is None and not late:
         yield from reader.lowered(text)
     bare = text[spoken_of.end() :] if spoken_of else text
-    if subject and _OF_THEM.search(text):
+    if subject and (them := _OF_THEM.search(text)):
         for named in (f"of {subject}", subject):
-            said = _OF_THEM.sub(lambda found, named=named: named + (found[1] or ""), text)
+            said = f"{text[: them.start()]}{named}{them[1] or ''}{text[them.end() :]}"
             yield from reader.lowered(f"{where} {said}")
     if subject:
         for said in (f"{subject} {bare}", f"{subject} is {bare}", f"{subject} takes {bare}"):
