@@ -184,6 +184,12 @@ the host is stuck in one hipMemcpyWithStream for over 400 ms = some hipMemcpyWit
 most kernels run longer than 50 us each = more than 50% of kernel takes more than 50 us
 everything is on stream 7 = every kernel has stream 7
 gpu busy over 80% from first to last kernel = gpu busy over 80%
+there are graph breaks = at least one graph break
+graph breaks happen = at least one graph break
+all five profiled steps have nearly the same duration, within 10% of each other = steps time varies by less than 10%
+most of the GPU time is launched from the autograd thread = backward takes more than 50% of gpu time
+no idle gaps between the kernels = gpu idle less than 1%
+exactly one .item() on the host = exactly one .item()
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

@@ -289,7 +289,8 @@ _BREAK = regex(r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (
 _PLACE = regex(r"(?i)(in|per|for|at) ")
 _AND = regex(" and ")
 _VERB = regex(
-    r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed))\b"
+    r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed)"
+    r"|covers|means|keeps|needs|pulls|shows|stays|looks|comes|sits|waits|must|should|will)\b"
 )
 # `, one per layer` behind a count: more than the count says, so it only stands beside a miss.
 _SPREAD = regex(
