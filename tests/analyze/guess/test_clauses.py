@@ -190,6 +190,9 @@ all five profiled steps have nearly the same duration, within 10% of each other 
 most of the GPU time is launched from the autograd thread = backward takes more than 50% of gpu time
 no idle gaps between the kernels = gpu idle less than 1%
 exactly one .item() on the host = exactly one .item()
+the five steps all take about the same time, give or take 10% = steps time varies by less than 10%
+all of the kernels are on the default stream 7 = every kernel has stream 7
+matmuls (the nvjet kernels) take more than half of all kernel time = matmuls takes more than 50% of kernel time ; nvjet kernels is used
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

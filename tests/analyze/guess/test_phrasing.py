@@ -173,3 +173,8 @@ def test_a_call_of_what_was_said_is_not_every_call() -> None:
     said = "AdamW is fused, one call per step, and it costs less than 90% of the GPU time"
     [found] = check(recorded("llama_train_eager"), [said])
     assert "call" not in found.measured
+
+
+def test_halves_are_no_order() -> None:
+    with pytest.raises(GuessError):
+        parse("48 kernels per step, half gemm, half triton")

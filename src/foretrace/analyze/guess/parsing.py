@@ -258,6 +258,7 @@ def parsed(text: str) -> Guess | None:
 
 
 _WORDS = {*TRAITS, *HEADS} - {*PHASES}
+_PARTS_OF = regex(r"\b(?:half|most|mostly|some|rest|each|both|only)\b")
 _NO_PLACES = (
     "layer layers kernel call token head block launch sample use time order it here there list loop"
 )
@@ -277,6 +278,7 @@ def _readable(text: str, by_slots: bool) -> Guess | None:
     everyday = not by_slots and found.subject in language("everyday").split()
     # `cos and add` says no order
     listing = "sequence" in found.args and " and " in text and found.scope.kind == "trace"
+    listing |= "sequence" in found.args and bool(_PARTS_OF.search(text))  # `half gemm, half mul`
     return None if unplaced or everyday or listing else found
 
 
@@ -330,7 +332,7 @@ def _aside(text: str, reader: ClaimReader) -> tuple[str, str]:
         return text, ""
     without = f"{text[: found.start()]}{text[found.end() :]}"
     name = f"kernel {found[1][:-3]}*" if found[1].endswith("...") else found[1]
-    if reader.said(name):
+    if reader.said(_bare(name)):
         return f"{without}, {name} is used", ""
     explains = not _CLAIMS.search(found[1].lower()) and _Splitter(reader).claims(found[1], ("", ""))
     return (without, found[0].strip()) if explains is None else (text, "")
