@@ -193,6 +193,18 @@ exactly one .item() on the host = exactly one .item()
 the five steps all take about the same time, give or take 10% = steps time varies by less than 10%
 all of the kernels are on the default stream 7 = every kernel has stream 7
 matmuls (the nvjet kernels) take more than half of all kernel time = matmuls takes more than 50% of kernel time ; nvjet kernels is used
+inference run, so I don't expect to see a single dropout kernel = no dropout kernel
+no cudaLaunchKernel at all, only cudaGraphLaunch = no cudaLaunchKernel ; every kernel is launched by *cudaGraphLaunch*
+over a thousand kernels per step, and half of them shorter than 5us = per step: more than 1000 kernel ; per step: at least 50% of kernel takes less than 5 us
+forward only, never a backward op in sight = no backward ; no backward
+GPU well fed, busy more than 85% of the time = GPU is busy more than 85% of time
+I bet there is at least one hole of 1 ms or longer between two GPU events = longest gap at least 1 ms
+kernels are tiny: the median one is below 3 microseconds = median kernel takes less than 3 us
+even on an H100 the matmuls account for less than half of the kernel time here = matmuls takes less than 50% of kernel time
+convs run in bf16 mixed precision = convs uses bf16
+aten::nonzero gets called twice as often as aten::matmul = aten::nonzero is 2x of aten::matmul
+copying weights to the card costs more GPU time than all kernels put together = htod memcpy gpu time is more than kernel gpu time
+eager mode on vLLM, so I guess the GPU is idle more than 70% of the time = GPU is idle more than 70% of time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.

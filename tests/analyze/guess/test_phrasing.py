@@ -178,3 +178,9 @@ def test_a_call_of_what_was_said_is_not_every_call() -> None:
 def test_halves_are_no_order() -> None:
     with pytest.raises(GuessError):
         parse("48 kernels per step, half gemm, half triton")
+
+
+def test_the_wait_of_the_profiler_itself_is_not_the_programs() -> None:
+    found = check(recorded("linear_eager"), ["no sync", "per step: no sync", "sync == 0"])
+    assert [one.verdict for one in found] == ["unknown", "hit", "miss"]
+    assert "the profiler's own" in found[0].why

@@ -296,7 +296,8 @@ _VERB = regex(
 )
 # `, one per layer` behind a count: more than the count says, so it only stands beside a miss.
 _SPREAD = regex(
-    r"(?:exactly )?(?:one|two|three|\d+) (?:per|for each|for every|in each) \w+(?: \w+)?"
+    r"(?:exactly )?(?:one|two|three|\d+) (?:per|for each|for every|in each)(?: of the \d+)? \w+"
+    r"(?: \w+)?"
 )
 # `, inputs and labels` behind a claim: names for what it speaks of; no number, no verb
 _LIST = regex(r"(?!no |not |all |each |every |only )[a-z]+ and (?!no |not )[a-z]+")
@@ -367,6 +368,9 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         claims = split(f"there are {whole}", ("", ""))
     if claims is not None:
         return Spoken(claims, [], left_out)
+    if premise := _premise(whole, split, reader):
+        rest = spoken(whole[len(premise[0]) :], reader)
+        return rest and rest._replace(left_out=rest.left_out or premise[1])
     found, unread, about = [], [], ("", "")
     reasons = set()  # parts that are claims of their own, however they are worded
     for at in _BREAK.finditer(whole):
@@ -383,6 +387,20 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
     unread = [part for part in unread if not (found and _only_names(part, reader))]
     safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread, left_out) if found and safe else None
+
+
+_PREMISE = regex(r"([a-z][\w -]{1,40}), so(?: that)? (?=.{12})", re.IGNORECASE)
+
+
+def _premise(
+    text: str, split: Callable[[str, tuple[str, str]], list[Guess] | None], reader: ClaimReader
+) -> tuple[str, str] | None:
+    """What a sentence starts from in a few words that claim nothing: `eager vLLM, so …`."""
+    found = _PREMISE.match(text)
+    if found is None or _VERB.search(found[1].lower()) or _CLAIMS.search(found[1].lower()):
+        return None
+    known = reader.said(_bare(found[1])) or split(found[1], ("", ""))
+    return None if known or re.search(r"\d", found[1]) else (found[0], found[1])
 
 
 def _only_names(part: str, reader: ClaimReader) -> bool:

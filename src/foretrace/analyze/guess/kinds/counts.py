@@ -58,6 +58,9 @@ _BY_HAND = ("attention", "sdpa", "layernorm", "layer_norm", "rmsnorm", "rms_norm
 
 def _count(window: Window, query: Query) -> Measurement:
     kernels = _kernels(window, query)
+    if "no" in query.args and kernels.verdict == "miss" and _is_final(window, kernels.events):
+        why = "it comes after the last step, and is the profiler's own: say `per step: no sync`"
+        return replace(kernels, verdict="unknown", why=why)
     said = query.what.written.lower() or query.what.text.lower().removesuffix(" forward")
     if query.what.text.lower() in COPIES and not query.what.ordinal:
         return _copies(window, query, kernels)
@@ -134,9 +137,15 @@ def _final_sync(miss: Miss) -> bool:
     device_sync = miss.excess("call") > 0 and selector.name == "cudaDeviceSynchronize"
     if miss.excess("sync") <= 0 and not device_sync:
         return False
-    waits = select(miss.query.windows[0], selector).sure
-    end = max(span.end_ns for span in spans.steps)
-    return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
+    return _is_final(miss.query.windows[0], select(miss.query.windows[0], selector).sure)
+
+
+def _is_final(window: Window, waits: list[int]) -> bool:
+    """Whether they are the one wait of the profiler itself, which ends a recording."""
+    host, steps = window.evidence.trace.host, window.evidence.trace.spans.steps
+    if len(waits) != 1 or not steps or not host.is_wait[waits[0]]:
+        return False
+    return int(host.start[waits[0]]) >= max(span.end_ns for span in steps)
 
 
 @known
