@@ -205,6 +205,8 @@ convs run in bf16 mixed precision = convs uses bf16
 aten::nonzero gets called twice as often as aten::matmul = aten::nonzero is 2x of aten::matmul
 copying weights to the card costs more GPU time than all kernels put together = htod memcpy gpu time is more than kernel gpu time
 eager mode on vLLM, so I guess the GPU is idle more than 70% of the time = GPU is idle more than 70% of time
+GPU idle for more than 80% of the traced steps = gpu idle more than 80%
+from the first kernel to the last the GPU is more than 95% busy = gpu busy more than 95%
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.
@@ -253,6 +255,7 @@ kernels == 5.5
 every
 gate,
 in step x: kernels == 1
+three CUDA graphs are captured, for batch sizes 1, 8 and 32
 """
 
 

@@ -539,7 +539,8 @@ _KERNELS = regex(
 _LATE = regex(r"(?:uses?|has|have) ")  # `and uses flash`: of what was said before
 _OF_THEM = regex(r"(?<=[\w%] )of (?:them|these|those|(?:their|its)( time))\b")
 _BARE_COUNT = regex(r"(?:two|three|four|five|six|\d+) [\w.:-]+(?: [\w.:-]+)?")
-_HOW_OFTEN = regex(r"(?:\w+ )?(?:\w+) times (?:forward|backward)\b")  # calls, or a ratio of times
+# calls, or a ratio of times; `for batch sizes 1, 8 and 32`: no counts
+_HOW_OFTEN = regex(r"(?:\w+ )?(?:\w+) times (?:forward|backward)\b|\d+(?: and \d+)?$")
 _OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 
 
