@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analyze.guess.conftest import recorded
-from analyze.rules.sketch import COPY, GEMM, MUL, Sketch, kernel
+from analyze.rules.sketch import COPY, GEMM, MUL, Sketch, kernel, memcpy
 from foretrace.analyze.guess import Guess, GuessError, check, parse
 from foretrace.analyze.guess.suggesting import suggestion
 from sweep import looped
@@ -184,3 +184,23 @@ def test_the_wait_of_the_profiler_itself_is_not_the_programs() -> None:
     found = check(recorded("linear_eager"), ["no sync", "per step: no sync", "sync == 0"])
     assert [one.verdict for one in found] == ["unknown", "hit", "miss"]
     assert "the profiler's own" in found[0].why
+
+
+def test_pytorchs_own_attention_in_triton_is_triton_to_few(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    sketch.op("aten::_scaled_dot_product_flash_attention", kernel("attn_fwd", 6))
+    sketch.op("CompiledFxGraph", kernel("triton_poi_fused_add_0", 3))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(sketch.document()))
+    said = ["1 triton kernel", "3 triton kernels", "attention uses triton"]
+    assert [each.verdict for each in check(path, said)] == ["unknown", "miss", "hit"]
+
+
+def test_the_copies_between_host_and_gpu_may_be_meant_alone(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    sketch.op("aten::copy_", memcpy("Memcpy DtoD (Device -> Device)", 10, 10_000_000))
+    sketch.op("aten::copy_", memcpy("Memcpy DtoH (Device -> Pinned)", 10_000, 10_000_000))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(sketch.document()))
+    found = check(path, ["copies reach less than 2 GB/s", "copies reach less than 0.5 GB/s"])
+    assert [each.verdict for each in found] == ["unknown", "miss"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
-from foretrace.analyze.guess.traits import has_trait
+from foretrace.analyze.guess.traits import has_trait, is_torchs_triton
 from foretrace.analyze.guess.windows import Differs, Unknown, Window, module_named, named
 from foretrace.analyze.guess.words import COPIES, HEADS, Selector, Trait, that_are
 from foretrace.base.patterns import regex
@@ -97,6 +97,9 @@ def _distinct(window: Window, found: Selection) -> list[int]:
     return list(first.values())
 
 
+_TRITON = (Trait("family", "triton"),)
+
+
 def _on_gpu(window: Window, selector: Selector) -> Selection:
     evidence = window.evidence
     if evidence.runs_on_cpu and selector.is_collective:
@@ -107,6 +110,8 @@ def _on_gpu(window: Window, selector: Selector) -> Selection:
     sure, maybe = [], []
     for row in window.rows[(mask | may)[window.rows]].tolist():
         answers = [has_trait(evidence, row, trait) for trait in selector.traits]
+        if selector.traits == _TRITON and answers[0] and is_torchs_triton(evidence, row):
+            answers = [None]
         if all(answers) and mask[row]:
             sure.append(row)
         elif False not in answers:

@@ -365,8 +365,6 @@ def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     operation = evidence.operation(row)
     family = operation.ident.family
     found = _BACKEND.search(" ".join(operation.chain)) if operation.role == "attention" else None
-    if word == "triton" and "triton" in family and found:
-        return None  # of PyTorch's own attention on ROCm, which few people mean by it
     if word in family or (found and _BACKENDS[found[1]] == word):
         return True
     if word == "flash" and operation.role == "attention" and word in operation.name.lower():
@@ -378,6 +376,13 @@ def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
         return True if any("cudnn" in op for op in operation.chain) else None
     hidden = operation.role == "attention" and "triton" in family and not found
     return None if family == "unknown" or hidden else False
+
+
+def is_torchs_triton(evidence: Evidence, row: int) -> bool:
+    """A kernel of PyTorch's own attention on ROCm: few people mean it by `Triton kernels`."""
+    operation = evidence.operation(row)
+    own = operation.role == "attention" and "triton" in operation.ident.family
+    return own and bool(_BACKEND.search(" ".join(operation.chain)))
 
 
 def _inside(kind: str, evidence: Evidence, row: int, name: str) -> bool:
