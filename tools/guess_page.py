@@ -71,7 +71,8 @@ is measured, the comparison, the number and the place. It prints what it underst
 - Ranges, modules, ops and kernels of the trace are words too: `MLP is slower than attention`.
 - Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more than 90%,
   `practically no` less than 2%, `hundreds of` 200 to 2,000.
-- An aside in brackets that only explains is not judged, and the answer names it.
+- An aside in brackets that only explains is not judged, and the answer names it. Nor is what a
+  sentence starts from and does not claim: `eager vLLM, so …`.
 - Harmless words are dropped: `I bet`, `clearly`, `in this run`, the name of this trace's card.
 - A sentence is refused if it has a negation, a number, a place or a name that foretrace cannot use.
   Where it can be read without a few other words, the answer has that sentence and its verdict: `did
@@ -81,6 +82,11 @@ is measured, the comparison, the number and the place. It prints what it underst
   with the reason, for what no trace has: power, accuracy, tokens.
 - A number copied from `look`, rounded as it is printed there, is a hit.
 - Upper and lower case are the same, except in names.
+
+One claim a sentence, in few words, is understood best. How much is understood was measured three times
+on 60 sentences about twelve traces, written by people who had seen neither this page nor the code, and
+judged once: short claims 35 right, 3 wrong, 8 unknown and 14 refused; sentences as in a chat 14, 4, 6
+and 36, and after what those showed, other ones 23, 1, 3 and 33.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it expects in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction

@@ -207,6 +207,8 @@ copying weights to the card costs more GPU time than all kernels put together = 
 eager mode on vLLM, so I guess the GPU is idle more than 70% of the time = GPU is idle more than 70% of time
 GPU idle for more than 80% of the traced steps = gpu idle more than 80%
 from the first kernel to the last the GPU is more than 95% busy = gpu busy more than 95%
+no backward pass and no optimizer step, this is pure inference = no backward pass ; no optimizer step ; no backward
+gelu is the top kernel by total GPU time = gelu is top kernel
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.
