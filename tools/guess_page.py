@@ -83,10 +83,10 @@ is measured, the comparison, the number and the place. It prints what it underst
 - A number copied from `look`, rounded as it is printed there, is a hit.
 - Upper and lower case are the same, except in names.
 
-One claim a sentence, in few words, is understood best. How much is understood was measured three times
-on 60 sentences about twelve traces, written by people who had seen neither this page nor the code, and
-judged once: short claims 35 right, 3 wrong, 8 unknown and 14 refused; sentences as in a chat 14, 4, 6
-and 36, and after what those showed, other ones 23, 1, 3 and 33.
+One claim a sentence, in few words, is understood best. How much is understood was measured three
+times on 60 sentences about twelve traces, written by people who had seen neither this page nor
+the code, and judged once: short claims 35 right, 3 wrong, 8 unknown and 14 refused; sentences as
+in a chat 14, 4, 6 and 36, and after what those showed, other ones 23, 1, 3 and 33.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it expects in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
