@@ -204,3 +204,7 @@ def test_the_copies_between_host_and_gpu_may_be_meant_alone(tmp_path: Path) -> N
     path.write_text(json.dumps(sketch.document()))
     found = check(path, ["copies reach less than 2 GB/s", "copies reach less than 0.5 GB/s"])
     assert [each.verdict for each in found] == ["unknown", "miss"]
+    sketch = Sketch().step()
+    sketch.op("aten::copy_", memcpy("Memcpy DtoD (Device -> Device)", 10, 10_000_000))
+    path.write_text(json.dumps(sketch.document()))
+    assert check(path, ["copies reach less than 2 GB/s"])[0].verdict == "miss"

@@ -402,6 +402,11 @@ class Evidence:
         return self.where("engine", lambda work: any(op.startswith(ENGINE) for op in work.chain))
 
     @cached_property
+    def has_backward(self) -> bool:
+        """Whether autograd's engine launched anything."""
+        return bool(self.in_engine.any())
+
+    @cached_property
     def is_forward(self) -> Bools:
         """Which rows are of a forward pass: outside autograd's engine, and the engine runs later in
         the same step. What follows it (clipping, the optimizer) is not.

@@ -294,7 +294,7 @@ def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
     if phase == "backward":
         named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", operation.name))
         return named or bool(evidence.in_engine[row]) or (False if operation.chain else None)
-    if not evidence.in_engine.any():  # without a backward pass nothing says where forward ends
+    if not evidence.has_backward:  # without a backward pass nothing says where forward ends
         return True if re.search(r"forward|_fwd|_fprop", operation.name) else None
     if evidence.trace.gpu.launch[row] < 0 or "Graph" in evidence.launch_name(row):
         return None

@@ -274,9 +274,9 @@ def _size(window: Window, query: Query) -> Measurement:
 
 def _unless_across(window: Window, query: Query, measured: str) -> None:
     """`Unknown` where the copies between host and GPU are as said: often they alone are meant."""
-    across = [Trait("direction", CROSSES)]
-    values = each(window, Selector("host-device memcpy", "memcpy", traits=(*across,)), "bandwidth")
-    if all(query.judge(value) == "hit" for value in values):
+    across = Selector("host-device memcpy", "memcpy", traits=(Trait("direction", CROSSES),))
+    values = each(window, across, "bandwidth") if certain(window, across).sure else []
+    if values and all(query.judge(value) == "hit" for value in values):
         texts = tally([TEXTS["bandwidth"](value) for value in values])
         raise Unknown(f"{texts} between host and GPU, but {measured} of all")
 
