@@ -209,6 +209,10 @@ GPU idle for more than 80% of the traced steps = gpu idle more than 80%
 from the first kernel to the last the GPU is more than 95% busy = gpu busy more than 95%
 no backward pass and no optimizer step, this is pure inference = no backward pass ; no optimizer step ; no backward
 gelu is the top kernel by total GPU time = gelu is top kernel
+even in backward the GPU is idle more than half of the time = in backward: gpu idle more than 50%
+each of the profiled steps takes about 95 ms = each step takes about 95 ms
+the first of the recorded steps is the slowest = first step is top step
+the GPU is never a bottleneck = bound is not gpu
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little, or make no sense.
