@@ -47,6 +47,7 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
     from foretrace.kernels.device import pointwise as p
     from foretrace.kernels.device.gradient import gradient_tma_kernel
     from foretrace.kernels.device.narrow import split_kernel
+    from foretrace.kernels.device.outer import outer_kernel
     from foretrace.kernels.device.padding import pad_kernel
     from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
     from foretrace.kernels.tune import CANDIDATES
@@ -66,6 +67,8 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
         ("gelu_tanh", False, 1, False, 64, 16),
         plain,
     )
+    for depth in (16, 32):
+        yield f"outer {depth}", outer_kernel, (8, False, 64, 128, depth), plain
     for part, rows in CANDIDATES.items():
         for _, _, (kind, t) in rows:
             if (kind == "tma" and arch < 90) or (kind == "pingpong" and arch != 90):
@@ -92,7 +95,7 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
                     t.options(),
                 )
             else:
-                yield f"{part} {t}", split_kernel, (8, False, t.split, *tile), t.options()
+                yield f"{part} {t}", split_kernel, (8, t.split, False, *tile), t.options()
 
 
 def _specialised(part: str, t: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

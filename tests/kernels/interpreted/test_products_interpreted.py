@@ -17,6 +17,7 @@ from foretrace.kernels.device.products import (
     takes_pair,
     takes_tma,
 )
+from foretrace.kernels.steps import few_rows_part
 from sweep import FULL
 
 SIZES = [(1, 8, 8), (5, 24, 40), (33, 64, 72), (70, 136, 104)]
@@ -149,3 +150,25 @@ def test_gate_and_up_in_float32_and_at_sizes_of_one() -> None:
     right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T)
     # Half-precision epilogue: this kernel serves 16-bit results.
     torch.testing.assert_close(out.double(), right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize(("m", "d", "h"), [(1, 136, 72), (5, 64, 200), (16, 70, 33), (17, 24, 40)])
+def test_weight_gradients_of_few_rows(m, d, h, apart) -> None:
+    """Whole and cut tiles, on and off the 16-byte grid, `x` in wider rows."""
+    dtype = torch.bfloat16 if m & 1 else torch.float16
+    x = torch.randn(m, 2 * d).to(dtype)[:, :d]
+    weight = torch.empty(h, d, dtype=dtype)
+    case = CallCase.of(x, weight, weight.clone(), weight.t().contiguous(), "gelu_tanh")
+    step = h + 8 if apart else h
+    dy, middle = torch.randn(m, d).to(dtype), torch.randn(m, step).to(dtype)[:, :h]
+    grads = torch.randn(m, 2 * step).to(dtype)
+    left, right = grads[:, :step][:, :h], grads[:, step:][:, :h]
+    found = few_rows_part(case, step, apart=apart)
+    assert found is not None
+    given = (left.new_empty_strided((m, h), (step, 1)).copy_(g) for g in (left, right))
+    both = tuple(given) if apart else (grads, grads)
+    gate_up, down = found(*both, x, dy, middle)
+    got = (*(gate_up if apart else gate_up.chunk(2)), down)
+    for mine, a, b in zip(got, (left, right, dy), (x, x, middle), strict=True):
+        assert_as_good_as_torch(mine, a.t() @ b, a.double().t() @ b.double(), ulps=1)

@@ -17,8 +17,8 @@ from foretrace.kernels.device.projection import product
 def split_kernel(
     a, w, out, partial, arrived,
     m: tl.int32, n: tl.int32, k: tl.int32, a_row: tl.int64, w_row: tl.int64,
-    VEC: tl.constexpr, UPCAST: tl.constexpr,
-    SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    VEC: tl.constexpr, SPLIT: tl.constexpr, UPCAST: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """`k` and strides are in units of VEC elements; `arrived` has a zero per tile, and keeps it."""
     depth = k * VEC

@@ -20,6 +20,7 @@ from foretrace.kernels.case import CallCase, Tile
 from foretrace.kernels.device.gradient import gradient_tma_kernel
 from foretrace.kernels.device.launch import Launch, Variant, interpreted
 from foretrace.kernels.device.narrow import split_kernel
+from foretrace.kernels.device.outer import outer_kernel
 from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
 from foretrace.kernels.device.workspace import memory_for_sums
 
@@ -92,12 +93,32 @@ def narrow_product(case: CallCase, tile: Tile) -> Launch:
     vec = 1 if (k | w_row) & 7 else 8
     tiles = count_tiles(m, n, tile)
     sums = tiles * tile.split * tile.bm * tile.bn
-    variant = _narrow(case.dtype, vec, tile)
+    variant = _cut(split_kernel, case.dtype, tile, vec, tile.split)
     sizes = (m, n, k // vec, k // vec, w_row // vec)
     run = variant.bound(tiles * tile.split, case.device, sizes, aligned=case.aligned)
     if tile.split == 1:
         return lambda a, w, out: run(a, w, out, out, out)
     return lambda a, w, out: run(a, w, out, *memory_for_sums(a, sums, tiles))
+
+
+def outer_products(case: CallCase, step: int, apart: bool) -> Launch:
+    """The weight gradients of a few rows, as a function of the gradients of gate and of up, x, dy,
+    the activations, and where those of gate, up and down go.
+
+    The activations have `step` elements from row to row, and so have the gradients where gate and
+    up are `apart`. Otherwise one tensor holds those of both, (m, 2h), and one those of their
+    weights, (2h, d).
+    """
+    m, d, h = case.size
+    x_row = case.rows[0]
+    vec = 1 if (d | h | x_row | step) & 7 else 8
+    tile = Tile(64, 128, 16 if m <= 16 else 32, 1, 4)
+    grad_row, shift = (step, 0) if apart else (2 * h, h)
+    sizes = (d, h, x_row, grad_row, step, shift, shift * d)
+    count = 2 * count_tiles(h, d, tile) + count_tiles(d, h, tile)
+    run = _cut(outer_kernel, case.dtype, tile, vec)
+    # What a hook moved may lie anywhere.
+    return run.bound(count, case.device, (m, *(n // vec for n in sizes)), aligned=False)
 
 
 @lru_cache
@@ -108,9 +129,10 @@ def _tiled(kernel: Any, dtype: torch.dtype, tile: Tile, *chosen: str | bool | in
 
 
 @lru_cache
-def _narrow(dtype: torch.dtype, vec: int, tile: Tile) -> Variant:
-    fixed = (vec, interpreted(split_kernel), tile.split, tile.bm, tile.bn, tile.bk)
-    return Variant(split_kernel, fixed, tile.options())
+def _cut(kernel: Any, dtype: torch.dtype, tile: Tile, *chosen: int) -> Variant:
+    """As `_tiled`, for a kernel whose tiles come in any order."""
+    fixed = (*chosen, interpreted(kernel), tile.bm, tile.bn, tile.bk)
+    return Variant(kernel, fixed, tile.options())
 
 
 def count_tiles(m: int, n: int, tile: Tile) -> int:
