@@ -107,8 +107,9 @@ def backward(case: CallCase, plan: Plan) -> Callable[..., Gradients]:
         if want_x or want_gate_up:
             grads = gradient(dy, down, pre)
             dx = input_gradient(case, grads, gate, up) if want_x else None
-            if of_few is not None and want_gate_up and want_down:
-                return dx, *of_few(grads, grads, x, dy, middle)
+            all_weights = want_gate_up and want_down
+            if of_few and all_weights and (few := of_few(grads, grads, x, dy, middle)):
+                return dx, *few
             d_gate_up = weight_gradient(grads, x) if want_gate_up else None
         return dx, d_gate_up, torch.mm(dy.t(), middle) if want_down else None
 
@@ -149,8 +150,9 @@ def apart(case: CallCase) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[.
             else:  # a hook moved what was saved
                 gated_backward(d_left, left, right, d_left, d_right, case.activation)
             dx = torch.mm(d_right, up).addmm_(d_left, gate) if want_x else None
-            if of_few is not None and want_gate_up and want_down:
-                return dx, *of_few(d_left, d_right, x, dy, middle)
+            all_weights = want_gate_up and want_down
+            if of_few and all_weights and (few := of_few(d_left, d_right, x, dy, middle)):
+                return dx, *few
             if want_gate_up:
                 d_gate_up = torch.mm(d_left.t(), x), torch.mm(d_right.t(), x)
         return dx, d_gate_up, torch.mm(dy.t(), middle) if want_down else None
@@ -361,9 +363,11 @@ def gradient_part(case: CallCase, route: Route) -> Callable[[Tensor, Tensor, Ten
 
 def few_rows_part(
     case: CallCase, step: int, *, apart: bool
-) -> Callable[..., tuple[Any, Tensor]] | None:
+) -> Callable[..., tuple[Any, Tensor] | None] | None:
     """The gradients of all weights in one launch, of those of gate and of up, x, dy, and the
-    activations, `step` elements from row to row; None where the library is faster.
+    activations, `step` elements from row to row.
+
+    None where the library is faster; the function returns None where a graph cannot capture it.
     """
     m, d, h = case.size
     x_row = case.rows[0]
@@ -374,17 +378,26 @@ def few_rows_part(
 
     def compute(
         left: Tensor, right: Tensor, x: Tensor, dy: Tensor, middle: Tensor
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, Tensor] | None:
         x, middle, d_down = _in_rows(x, x_row), _in_rows(middle, step), new_down()
         if apart:
             d_gate, d_up = both = new_one(), new_one()
-            launch(left, right, x, dy, middle, d_gate, d_up, d_down)
-            return both, d_down
+            done = launch(left, right, x, dy, middle, d_gate, d_up, d_down)
+            return (both, d_down) if done else None
         d_both = new_both()
-        launch(left, right, x, dy, middle, d_both, d_both, d_down)
-        return d_both, d_down
+        done = launch(left, right, x, dy, middle, d_both, d_both, d_down)
+        return (d_both, d_down) if done else None
 
     return compute
+
+
+def load_few_rows(dtype: torch.dtype, device: int, side: int) -> None:
+    """Launch what writes the weight gradients of few rows, of widths like `side`: see above."""
+    for m in (FEW // 2, FEW):
+        case = CallCase((m, side, side), dtype, device, "", (side,) * 4, True, 2)
+        rows, both = new(case, side)(), new(case, 2 * side)()
+        if of_few := few_rows_part(case, side, apart=False):
+            of_few(both, both, rows, rows, rows)
 
 
 def _in_rows(tensor: Tensor, step: int) -> Tensor:

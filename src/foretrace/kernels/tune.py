@@ -128,6 +128,7 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
     for size in ((7, 63, 63), (8, 64, 64), (routes.MANY, 64, 64)):
         at = gate.get_device()
         steps.load_pointwise(CallCase(size, dtype, at, activation, (0, 0, 0, 0), True, 2))
+        steps.load_few_rows(dtype, at, size[1])
     pad(gate.get_device(), dtype, (8, 63), 63, (8, 64))(gate.detach(), torch.empty_like(gate))
 
 

@@ -8,6 +8,7 @@ from exactness import assert_as_good_as_torch, poisoned
 
 from foretrace.kernels import gated_reference
 from foretrace.kernels.case import CallCase
+from foretrace.kernels.device.launch import Variant
 from foretrace.kernels.device.products import (
     Tile,
     gate_up,
@@ -172,3 +173,14 @@ def test_weight_gradients_of_few_rows(m, d, h, apart) -> None:
     got = (*(gate_up if apart else gate_up.chunk(2)), down)
     for mine, a, b in zip(got, (left, right, dy), (x, x, middle), strict=True):
         assert_as_good_as_torch(mine, a.t() @ b, a.double().t() @ b.double(), ulps=1)
+
+
+def test_what_a_graph_cannot_load_is_not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library computes the weight gradients of few rows there."""
+    rows = torch.zeros(2, 16, dtype=torch.float16)
+    weight = torch.zeros(16, 16, dtype=torch.float16)
+    compute = few_rows_part(CallCase.of(rows, weight, weight, weight, "silu"), 16, apart=True)
+    assert compute is not None
+    assert compute(rows, rows, rows, rows, rows) is not None
+    monkeypatch.setattr(Variant, "can_launch", lambda *_: False)
+    assert compute(rows, rows, rows, rows, rows) is None

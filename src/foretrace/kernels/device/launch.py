@@ -79,6 +79,13 @@ class Variant:
             return
         self._launch_through_triton(grid, tensors, integers, key)
 
+    def can_launch(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether nothing is left to load, or it may be: a graph that is captured can load none."""
+        first, pointers = tensors[0], [tensor.data_ptr() for tensor in tensors]
+        if (first.get_device(), _off_grid(pointers)) in self._ready:
+            return True
+        return not (first.is_cuda and torch.cuda.is_current_stream_capturing())
+
     def bound(
         self, grid: int, device: int, integers: Sequence[int], *, aligned: bool = True
     ) -> Launch:

@@ -9,6 +9,7 @@ that a call has nothing left to decide.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -101,9 +102,9 @@ def narrow_product(case: CallCase, tile: Tile) -> Launch:
     return lambda a, w, out: run(a, w, out, *memory_for_sums(a, sums, tiles))
 
 
-def outer_products(case: CallCase, step: int, apart: bool) -> Launch:
+def outer_products(case: CallCase, step: int, apart: bool) -> Callable[..., bool]:
     """The weight gradients of a few rows, as a function of the gradients of gate and of up, x, dy,
-    the activations, and where those of gate, up and down go.
+    the activations, and where those of gate, up and down go. It says whether it could launch.
 
     The activations have `step` elements from row to row, and so have the gradients where gate and
     up are `apart`. Otherwise one tensor holds those of both, (m, 2h), and one those of their
@@ -116,9 +117,16 @@ def outer_products(case: CallCase, step: int, apart: bool) -> Launch:
     grad_row, shift = (step, 0) if apart else (2 * h, h)
     sizes = (d, h, x_row, grad_row, step, shift, shift * d)
     count = 2 * count_tiles(h, d, tile) + count_tiles(d, h, tile)
-    run = _cut(outer_kernel, case.dtype, tile, vec)
-    # What a hook moved may lie anywhere.
-    return run.bound(count, case.device, (m, *(n // vec for n in sizes)), aligned=False)
+    variant = _cut(outer_kernel, case.dtype, tile, vec)
+    integers = (m, *(n // vec for n in sizes))
+
+    def launch(*tensors: Tensor) -> bool:
+        if not variant.can_launch(tensors):
+            return False
+        variant.launch(count, tensors, integers)  # what a hook moved may lie anywhere
+        return True
+
+    return launch
 
 
 @lru_cache
