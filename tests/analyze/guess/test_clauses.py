@@ -299,7 +299,7 @@ def test_two_times_are_compared_on_one_clock() -> None:
     aten::gelu takes longer than aten::mul = hit
     cuLaunchKernelEx takes longer than mul = unknown
     mul takes longer than cuLaunchKernelEx = unknown
-    mul takes more CPU time than aten::gelu = unknown
+    mul takes more CPU time than aten::gelu = miss
     cuLaunchKernelEx takes more than 1% of the GPU time = unknown
     aten::gelu takes more than 10% of the GPU time = hit
     aten::gelu takes more than 10% of the step = miss

@@ -479,3 +479,40 @@ def test_on_a_cpu_ops_are_counted(text: str, verdict: str, tmp_path: Path) -> No
         built.op("aten::convolution_backward", at + 60_100, 8_000)
     [found] = check(open_made(built, tmp_path), [text])
     assert found.verdict == verdict, found
+
+
+BATCH_NORM = "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>()"
+SECOND_SET = """
+2 kernels per step belong to the optimizer | hit
+9 kernels per step belong to the optimizer | miss
+trained with cross entropy | miss
+batch_norm_backward is the costliest kernel | hit
+2 conv2d per step | hit
+5 conv2d per step | miss
+kv cache in bf16 | unknown
+hidden size expands from 768 to 3072 | unknown
+the loader has 8 workers | unknown
+theres a backward pass | hit
+gpu time goes over 20 ms per step | miss
+"""
+
+
+def test_sentences_of_a_second_set(tmp_path: Path) -> None:
+    """Each was refused or wrong as somebody without sight of the grammar wrote it."""
+    sketch = Sketch()
+    for _ in range(2):
+        sketch.step()
+        for _ in range(2):
+            convolution = kernel(GEMM, 5, grid=[1, 1, 1])
+            sketch.op("aten::conv2d > aten::cudnn_convolution", convolution, dims=[IMAGE, FILTER])
+        sketch.op("aten::mse_loss", kernel(MUL, 2), dims=[X, X])
+        node = "autograd::engine::evaluate_function: CudnnBatchNormBackward0"
+        path = f"{node} > CudnnBatchNormBackward0 > aten::cudnn_batch_norm_backward"
+        sketch.op(path, kernel(BATCH_NORM, 40), dims=[IMAGE])
+        sketch.region("Optimizer.step#SGD.step")
+        sketch.op("aten::_foreach_mul_", kernel(FOREACH, 4))
+        sketch.op("aten::_foreach_add_", kernel(FOREACH, 4))
+    trace = open_made(sketch, tmp_path)
+    rows = [line.split(" | ") for line in SECOND_SET.strip().splitlines()]
+    found = check(trace, [text for text, _ in rows])
+    assert [(each.text, each.verdict) for each in found] == [tuple(row) for row in rows]

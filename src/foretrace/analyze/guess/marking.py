@@ -168,12 +168,13 @@ def _told(guess: Guess, found: Verdict) -> str:
 
 def _unmeasured(text: str, reason: str) -> Guess | None:
     """A prediction about what no trace has: unknown, and why."""
-    words = {*re.findall(r"[\w/-]+", text.lower())}
-    words |= {*re.findall(r"(?=\b(\w+-\w+))", re.sub(r"(?<=\w) (?=\w)", "-", text.lower()))}
+    text_of, text = text, _NO_LAYERS.sub("", text.lower())
+    words = {*re.findall(r"[\w/-]+", text)}
+    words |= {*re.findall(r"(?=\b(\w+-\w+))", re.sub(r"(?<=\w) (?=\w)", "-", text))}
     for line in language("unmeasured").strip().splitlines():
         said, _, why = line.partition(" | ")
         if words & {*said.split()}:
-            return Guess(text, reason, _UNMEASURED, Scope(), {"why": why}, text)
+            return Guess(text_of, reason, _UNMEASURED, Scope(), {"why": why}, text_of)
     return None
 
 
@@ -181,6 +182,10 @@ def _unknown(query: Query) -> Measurement:
     raise Unknown(str(query.args["why"]))
 
 
+# kinds of kernels, by names with `layer` in them
+_NO_LAYERS = regex(
+    r"\b(?:norm|linear|dense|conv\w*|fc|connected)[ _-]?layers?\b|\blayer[ _-]?norms?\b"
+)
 _LAYERS = "does not mark layers"  # false of a trace that has modules
 _UNMEASURED = GuessKind("unmeasured", 99, (), _unknown)
 

@@ -186,7 +186,8 @@ class Lattice:
         for size in (1, 2):
             word = self.tokens[place + size - 1].text if place + size < len(self.tokens) else ""
             listed_one = word.lower() in listed("narrowing")
-            if not (listed_one or (word.isalpha() and len(word) > 2 and self._unknown(word))):
+            named_so = word.replace("-", "").isalpha() and len(word) > 2
+            if not (listed_one or (named_so and self._unknown(word))):
                 return
             if size == 1 and known and not listed_one:
                 return

@@ -116,7 +116,22 @@ def _on_gpu(window: Window, selector: Selector) -> Selection:
             sure.append(row)
         elif False not in answers:
             maybe.append(row)
+    if selector.under and not selector.traits:
+        sure = sorted(sure + _launched_before(window, sure))
     return Selection(True, sure, maybe, window.lost, window.gap)
+
+
+def _launched_before(window: Window, rows: list[int]) -> list[int]:
+    """More kernels of an op, whose launches came before the recording: no other op has theirs."""
+    evidence = window.evidence
+    chains = [evidence.operation(row).chain for row in window.rows.tolist()]
+    names = [evidence.operation(row).name for row in window.rows.tolist()]
+    mine = {*rows}
+    at = zip(window.rows.tolist(), chains, names, strict=True)
+    others = {name for row, chain, name in at if chain and row not in mine}
+    own = {evidence.operation(row).name for row in rows} - others
+    at = zip(window.rows.tolist(), chains, names, strict=True)
+    return [row for row, chain, name in at if not chain and name in own]
 
 
 def _collectives(window: Window, selector: Selector) -> list[int]:
@@ -157,7 +172,10 @@ def _does(operation: GpuOperation, word: str) -> bool:
         return word in operation.does and operation.role in ("gemm", "gemv")
     if word == "add" and operation.role in ("gemm", "gemv", "conv"):
         return "aten::add" in operation.chain  # a bias in its epilogue makes no matmul an add
-    return word in operation.does or f"aten::{word}" in operation.chain
+    if word in operation.does or f"aten::{word}" in operation.chain:
+        return True
+    forward = word.removesuffix("_backward")
+    return forward != word and _undoes(operation, forward)
 
 
 def _undoes(operation: GpuOperation, word: str) -> bool:

@@ -20,7 +20,10 @@ from foretrace.model.module_calls import PREFIX
 
 _SHORTEST = 3  # letters of a word that can be a part of a name
 _PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
+_COMMON = (
+    "kv cache kernel kernels op ops call calls step steps layer layers"
+    " time gpu cpu the void at native"
+)
 
 
 def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> ClaimReader:

@@ -50,6 +50,7 @@ from foretrace.base.units import count_text, plural
 _CALLS = {
     "convolutions": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
     "convs": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+    **{f"conv{n}ds": (f"aten::conv{n}d",) for n in (1, 2, 3)},
     "attention": ("aten::scaled_dot_product_attention",),
     "matmuls": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"),
 }
@@ -65,17 +66,34 @@ def _count(window: Window, query: Query) -> Measurement:
     if query.what.text.lower() in COPIES and not query.what.ordinal:
         return _copies(window, query, kernels)
     said = said if said in _CALLS else f"{said}s"
-    if said not in _CALLS or kernels.verdict == "unknown" or window.gap or window.part:
+    if kernels.verdict == "unknown" or window.gap or window.part:
         return kernels
+    if said not in _CALLS:
+        return _by_layers(window, query, kernels) if kernels.verdict == "miss" else kernels
     calls = _forward_calls(window, _CALLS[said])
     by_calls = query.compare.of(len(calls), query.number)
-    if not calls or by_calls == kernels.verdict:
+    if not calls or by_calls == kernels.verdict or (kernels.verdict == "hit" and query.what.word):
         return kernels
     of = "ops" if window.evidence.runs_on_cpu else "kernels"
     measured = f"{kernels.measured} {of}, {plural(len(calls), 'call')} in the forward pass"
     if by_calls == "hit" and said.startswith("conv"):  # helpers and gradients are no convolutions
         return Measurement("hit", measured, events=calls)
     return Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
+
+
+def _by_layers(window: Window, query: Query, kernels: Measurement) -> Measurement:
+    """`49 rms norms` are layers, of several kernels each: unknown where that matters."""
+    if [trait.kind for trait in query.what.traits] != ["group"] or query.number.value < 2:
+        return kernels
+    try:
+        layers = len(_layers(window, query.what))
+    except Unknown:
+        return kernels
+    if query.compare.of(layers, query.number) != "hit":
+        return kernels
+    measured = f"{kernels.measured} kernels, {layers} layers in the forward pass"
+    why = f"`{query.what.text}` can mean kernels, or layers of several"
+    return replace(kernels, verdict="unknown", measured=measured, why=why)
 
 
 def _copies(window: Window, query: Query, found: Measurement) -> Measurement:
@@ -311,7 +329,7 @@ def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
-    if what.kind != "kernel" or what.is_collective:
+    if what.kind != "kernel" or what.is_collective or what.text.endswith("kernel"):
         return what
     op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
     if op in trace.host.names:

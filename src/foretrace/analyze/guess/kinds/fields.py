@@ -196,6 +196,8 @@ def _stated(window: Window, query: Query) -> Measurement:
     """
     said, query = query, _complete(query)
     found = kernels(window, query.what)
+    if found.sure and not found.on_gpu:
+        return _of_collectives(window, found, query)
     if not found.sure and query.what.text == "attention" and written_out(window):
         verdict = "miss" if query.args["quantifier"] == "every" else "hit"
         return Measurement(verdict, "attention is written out as matmuls and a softmax")
@@ -215,6 +217,17 @@ def _stated(window: Window, query: Query) -> Measurement:
     answers = [agrees(value, compare, wanted) for value in values]
     texts = [f"{field.name} {value_text(value)}" for value in values]
     return judged(found, query, answers, texts)
+
+
+def _of_collectives(window: Window, found: Selection, query: Query) -> Measurement:
+    """What the names of collectives on a CPU state: `gloo:all_reduce`."""
+    traits: tuple[Trait, ...] = query.args["trait"].traits if "trait" in query.args else ()
+    libraries = [trait.value for trait in traits if trait.kind == "family"]
+    if len(traits) != 1 or not libraries:
+        raise Unknown("these collectives ran on a CPU: their names say the library alone")
+    names = [window.evidence.name(event) for event in found.sure]
+    answers: list[bool | None] = [name.startswith(libraries[0]) for name in names]
+    return replace(judged(found, query, answers, names), rows=[], events=found.sure)
 
 
 _NO_LAUNCH = "no launch recorded"

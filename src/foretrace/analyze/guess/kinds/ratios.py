@@ -74,8 +74,12 @@ def _on_gpu(side: Measure) -> Measure:
 
 
 def _on_host(side: Measure) -> Measure:
-    if side.selector and side.selector.on_gpu:
-        raise Unknown(f"`{side.selector.text}` has a time on the GPU alone, not on the host")
+    what = side.selector
+    if what and what.word and not what.traits:
+        what = Selector(what.text, "op", name=f"aten::{what.word}", ordinal=what.ordinal)
+        return Measure(side.text, "time", what)
+    if what and what.on_gpu:
+        raise Unknown(f"`{what.text}` has a time on the GPU alone, not on the host")
     return _as_time(side)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from statistics import mean, median
 
@@ -106,14 +107,16 @@ def _agreed(query: Query, what: Measure) -> float:
     """`the matmul takes 180 us`: each one, in a step, or `in total`; unknown where that matters."""
     first = query.windows[0]
     steps = windows_of(Scope("pass"), first.evidence)
-    values = {"per step": what.median(steps)}
+    values = {}
+    with suppress(Unknown):  # what follows the last step is in none
+        values["per step"] = what.median(steps)
     plural = query.what.text.lower().endswith("s") and query.what.text != "cuda-graphs"
     if plural or len(steps) < 2:
         values["in total"] = what.of(first)
     if not plural:
         values["each"] = median(each(first, query.what, "time"))
     if len({query.nearly(value) for value in values.values()}) == 1:
-        return values["per step"]
+        return next(iter(values.values()))
     shown = ", ".join(f"{time_text(value)} {name}" for name, value in values.items())
     raise Unknown(f"{shown}: say which is meant")
 
