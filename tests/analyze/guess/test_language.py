@@ -61,7 +61,7 @@ def test_a_kind_is_documented(kind: kinds.GuessKind) -> None:
         ("gemm flops == 38.65 GFLOPP each", "GFLOPP", "GFLOP"),
         ("gemm flops == 38.65 GFLOP eech", "eech", "each"),
         ("gemm time < 50 uss", "uss", "us"),
-        ("aten::t launchs 0 kernels", "launchs", "launches"),
+        ("aten::t launches 0 kernele", "kernele", "kernel"),
     ],
 )
 def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> None:

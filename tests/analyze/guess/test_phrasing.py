@@ -104,7 +104,7 @@ UNSAID = {
     "pointwise saturates bandwidth": "bandwidth",
     "throughput > 1000 tokens/s": "step time",
     "sdpa has the math backend": "attention uses",
-    "somebody waits on the GPU": "sync",
+    "who in the world waits on the GPU": "sync",
     "how many kernels?": "kernels",
     "allreduce hides nothing": "comms",
 }

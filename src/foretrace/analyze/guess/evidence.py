@@ -435,6 +435,11 @@ class Evidence:
         """The roles of the kernels; without `attention`, matmuls and softmax do that."""
         return {operation.role for operation in self.operations}
 
+    @cached_property
+    def steps_an_optimizer(self) -> bool:
+        """Whether it is known which kernels an optimizer's step launched."""
+        return "optimizer" in {str(group) for group in self.trace.work_groups}
+
     @property
     def is_compiled(self) -> bool:
         """Whether torch.compile's cache lookup ran in this trace."""

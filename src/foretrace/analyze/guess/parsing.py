@@ -341,6 +341,7 @@ def _aside(text: str, reader: ClaimReader) -> tuple[str, str]:
 
 def tidy(text: str) -> str:
     """One kind of apostrophe; asides between commas."""
+    text = text.strip(" ?.!,")
     for pattern, said in _tidied():
         text = pattern.sub(said, text)
     return text.strip(" ?.!,")

@@ -27,6 +27,7 @@ from foretrace.analyze.guess.lexicon import (
     Tokens,
     lexicon,
     listed,
+    quantity,
 )
 from foretrace.analyze.guess.words import (
     CALL,
@@ -37,6 +38,7 @@ from foretrace.analyze.guess.words import (
     ParseFailure,
     Selector,
     Trait,
+    key_at,
     language,
     split,
 )
@@ -120,6 +122,11 @@ class ShapeMatch(NamedTuple):
     clock: str = ""
 
 
+def _stem(verb: str) -> str:
+    """`leaves` -> leav, `misses` -> miss."""
+    return verb.removesuffix("s").removesuffix("e")
+
+
 class Lattice:
     """The tokens of a claim, and the chunks that can begin at each: how many words -> tags."""
 
@@ -159,6 +166,8 @@ class Lattice:
         empty = word.isalpha() and word.endswith("ly") and word not in listed("degrees")
         if word in listed("harmless") or (empty and not found):
             found[1]["drop"] = ""
+        if not found and (after := self._measured(place)):
+            found[after] |= {"take": "", "have": ""}
         if not found and (own := self.reader.own(word)):
             found[1][own] = ""
         if _CARD.fullmatch(word):
@@ -192,6 +201,21 @@ class Lattice:
             if size == 1 and known and not listed_one:
                 return
             yield size
+
+    def _measured(self, place: int) -> int:
+        """How many words at a place are a verb before a quantity, whatever it is: `guzzles up 5%`.
+        """
+        word = self.tokens[place].key
+        verb = word.isalpha() and len(word) > 3 and word.endswith("s") and not word.endswith("ss")
+        if not (verb and place) or _stem(word) in listed("turning"):
+            return 0
+        size = 1 + (key_at(self.tokens, place + 1) in listed("particles"))
+        if not key_at(self.tokens, place + size)[:1].isalnum():
+            return 0
+        with suppress(ParseFailure):
+            quantity(self.tokens, place + size)
+            return size
+        return 0
 
     def _unknown(self, name: str) -> bool:
         word = name.lower()
@@ -467,7 +491,9 @@ def _counted(amount: Heard, named: Named) -> str | None:
 
 
 _JOINTS = {",": ",", "and": "and"}
-_ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
+_ONE = ("1", "exactly 1", "at least 1")
+_CLOCKED = {"gpu time": "gpu time", "kernel time": "kernel time", "cpu time": "cpu time"}
+
 # slot -> the tag that it reads, and what it makes of the value
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noun": ("noun", _noun_that(lambda found: True)),
@@ -487,6 +513,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
     "step": ("noun", _noun_that(lambda found: found.kind == "step")),
     "bare": ("rat", lambda heard: heard if heard.text[0].isdigit() else None),
+    "comms": ("noun", _noun_that(lambda found: found.text == "comms" or found.is_collective)),
     "loader": ("noun", _noun_that(lambda found: found.name.startswith("enumerate(DataLoader)"))),
     "compile": ("noun", _noun_that(lambda found: found.text == "torch.compile")),
     "graphs": ("noun", _noun_that(lambda found: "GraphLaunch" in found.name)),
@@ -504,7 +531,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "whole",
         lambda whole: whole if whole in ("time", "gpu time", "kernel time") else None,
     ),
-    "clocked": ("whole", lambda whole: whole if whole in _CLOCKED else None),
+    "clocked": ("whole", _CLOCKED.get),
 }
 
 

@@ -262,8 +262,8 @@ def _recorded_type(evidence: Evidence, row: int, wanted: str) -> bool | None:
 
 
 def _has_role(evidence: Evidence, row: int, role: str) -> bool:
-    if role == "optimizer" and "optimizer" not in evidence.roles:
-        # a loop over parameters: its kernels are pointwise ones
+    if role == "optimizer" and evidence.steps_an_optimizer:
+        # a loop over parameters launches pointwise kernels; clipping and scaling use foreach too
         return str(evidence.trace.work_groups[row]) == role
     return evidence.operation(row).role == role
 
@@ -348,6 +348,15 @@ def _called(evidence: Evidence, row: int, pattern: str) -> bool | None:
     return None if operation.ident.family == "unknown" and not operation.chain else False
 
 
+_ACTIVATIONS = r"relu|gelu|silu|sigmoid|tanh|swish|mish|softplus|\belu|glu"
+
+
+def _activates(evidence: Evidence, row: int, _: str) -> bool | None:
+    """A kernel of an activation function, also a fused one; no matmul with one in its epilogue."""
+    pointwise = evidence.operation(row).role not in ("gemm", "gemv", "conv", "attention")
+    return pointwise and _called(evidence, row, _ACTIVATIONS)
+
+
 def _is_collective(evidence: Evidence, row: int, pattern: str) -> bool:
     operation = evidence.operation(row)
     names = " ".join((*operation.chain[-2:], operation.name))
@@ -407,6 +416,7 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "layout": _changes_layout,
     "optimizer": _is_optimizer,
     "called": _called,
+    "activation": _activates,
     "named": lambda evidence, row, word: word in evidence.operation(row).name.lower(),
     "elementwise": lambda evidence, row, _: (
         evidence.operation(row).role == "pointwise"

@@ -421,6 +421,11 @@ TRAITS: dict[str, Trait] = {
     "wgrad": Trait("called", r"wgrad"),
     "dgrad": Trait("called", r"dgrad"),
     "moe": Trait("called", r"moe|expert|grouped_?(gemm|mm)|_matmul_ogs"),
+    "quantization": Trait("called", r"quant"),
+    "lstm": Trait("called", r"lstm"),
+    "gru": Trait("called", r"\bgru|_gru"),
+    "rnn": Trait("called", r"rnn|lstm|\bgru"),
+    "upsample": Trait("called", r"upsample|interpolate"),
 }
 # said before a kernel word or behind it: `backward gemm`, `batchnorm backward`
 PHASES = {word: Trait("phase", word) for word in ("forward", "backward")}
@@ -469,6 +474,7 @@ HEADS: dict[str, Selector] = {
     "gpu-work": Selector("GPU operations", "work"),
     "batchnorm": that_are("batchnorm", "called", r"batch_?norm|\bbn_(fw|bw)"),
     "torch.compile": Selector("torch.compile", "op", name="TorchDynamo Cache Lookup"),
+    **{word: that_are("activations", "activation", "") for word in _forms("activation")},
     "layout-conversions": that_are("layout conversions", "layout", "true"),
     "dataloader": Selector("dataloader", "region", name="enumerate(DataLoader)*"),
     **{word: that_are(word, "optimizer", word) for word in OPTIMIZERS},

@@ -1,4 +1,4 @@
-"""The most expensive kernel, op or step."""
+"""The most expensive kernel, op, call or step."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _among(window: Window, query: Query) -> Measurement:
 def _op(window: Window, query: Query) -> Measurement:
     trait: Selector = query.args["trait"]
     wanted = _name(trait)
-    on_gpu = not window.evidence.runs_on_cpu
+    on_gpu = not window.evidence.runs_on_cpu and "cpu" not in query.args
     if on_gpu:
         window.need_gpu()
     times, host = _by_op(window) if on_gpu else {}, _by_host(window)
@@ -67,7 +67,8 @@ def _op(window: Window, query: Query) -> Measurement:
     if not times:
         raise Unknown(f"no ops in {window.label}")
     top = max(times, key=lambda name: times[name])
-    right = named(wanted, top) or (not on_gpu and _wraps(window, wanted, top))
+    wraps = window.evidence.runs_on_cpu and not named(wanted, top) and _wraps(window, wanted, top)
+    right = named(wanted, top) or wraps
     measured = f"{top}: {time_text(times[top])}, {percent_text(times[top] / sum(times.values()))}"
     if not right and on_gpu and host and named(wanted, max(host, key=lambda name: host[name])):
         raise Unknown(f"by GPU time it is {top}; {wanted} takes the host longest")
@@ -127,6 +128,23 @@ def _by_host(window: Window) -> dict[str, int]:
     return dict(found)
 
 
+def _call(window: Window, query: Query) -> Measurement:
+    """Whether a runtime or driver call takes the host longest, in all and at once."""
+    host, trait = window.evidence.trace.host, query.args["trait"]
+    calls = window.events(host.is_call)
+    if not len(calls):
+        raise Unknown(f"no runtime or driver calls in {window.label}")
+    wanted, times = {*certain(window, trait).sure}, Counter[str]()
+    for event in calls.tolist():
+        times["" if event in wanted else window.evidence.name(event)] += int(host.length[event])
+    top, longest = max(times, key=lambda name: times[name]), int(calls[host.length[calls].argmax()])
+    measured = f"{top or trait.text}: {time_text(times[top])} of {time_text(times.total())} in calls"
+    if (top == "") != (longest in wanted):
+        at_once = f"{window.evidence.name(longest)} takes longest at once"
+        raise Unknown(f"{measured}; {at_once}: {time_text(int(host.length[longest]))}")
+    return Measurement(query.hit_if(top == ""), measured, events=[longest])
+
+
 def _step(window: Window, query: Query) -> Measurement:
     steps = window.evidence.trace.spans.steps
     if len(steps) < 2:
@@ -174,8 +192,10 @@ def _kernel(window: Window, query: Query) -> Measurement:
     "top kernel takes [{compare:compare}] {amount:share}",
     "top|longest kernel is [not] [a|an] {trait:selector}",
     "{trait:selector} is|are [not] top|longest kernel",
-    "top op is [not] {trait:selector}",
-    "{trait:selector} is|are [not] top op",
+    "top [cpu] op is [not] {trait:selector}",
+    "{trait:selector} is|are [not] top [cpu] op",
+    "top call is [not] {trait:selector}",
+    "{trait:selector} is|are [not] top call",
     "top|fastest step is [not] {trait:selector}",
     "{trait:selector} is [not] top|fastest step",
     "{trait:selector} is|are [not] top thing",
@@ -188,14 +208,14 @@ def _judge(window: Window, query: Query) -> Measurement:
 
     The top kernel is the name with the most time in the scope, the longest kernel the single launch
     that took longest. The top op is the one whose own launches take the most GPU time; on a CPU,
-    the one with the most self time, as `look` has it. An op that is above all others by another
-    count only (host time, the ops around it) is unknown. The longest step is the one that takes the
+    or as the top cpu op, the one with the most self time, as `look` has it. An op that is above all others by another
+    count only (host time, the ops around it) is unknown. The top call of the runtime or the driver
+    takes the host longest, in all and at once. The longest step is the one that takes the
     host longest.
     """
     if "among" in query.args:
         return _among(window, query)
     if "thing" in query.args or "bottleneck" in query.args:
         return _thing(window, query)
-    return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
-        window, query
-    )
+    kinds = {"op": _op, "call": _call, "step": _step}
+    return next((kinds[name] for name in kinds if name in query.args), _kernel)(window, query)
