@@ -163,8 +163,9 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
     vague, after = _phrase(tokens, at, "vague")
     if vague and not sign:
         least, most = vague.split()
-        highest = "|".join(f"at most {number}" for number in most.split("|"))
-        return Heard("count", f"at least {least}", highest), after
+        dimension, unit, after = _unit(tokens, after, "")  # `several milliseconds`
+        ends = (f"at most {_shown(float(number), unit)}" for number in most.split("|"))
+        return Heard(dimension, f"at least {_shown(float(least), unit)}", "|".join(ends)), after
     if found := _fraction(tokens, at):
         share, after = found
         if sign == "between" and key_at(tokens, after) == "and":

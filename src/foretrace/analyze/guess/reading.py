@@ -532,6 +532,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
         lambda whole: whole if whole in ("time", "gpu time", "kernel time") else None,
     ),
     "clocked": ("whole", _CLOCKED.get),
+    "cputime": ("whole", lambda whole: whole if whole == "cpu time" else None),
 }
 
 

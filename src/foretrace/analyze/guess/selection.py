@@ -369,8 +369,11 @@ class Measure:
         return sum(each(window, self.selector, self.name))
 
     def _together(self, window: Window) -> float:
-        """The time of several kinds of GPU operations, each counted once."""
+        """The time of several kinds of GPU operations or of calls, each counted once."""
         found = [certain(window, each) for each in (self.selector, *self.more) if each]
+        if not any(each.on_gpu for each in found) and all(each.sure for each in found):
+            events, host = sorted({event for each in found for event in each.sure}), window.evidence
+            return float(union_length(host.trace.host.start[events], host.trace.host.end[events]))
         if not all(each.on_gpu and each.sure for each in found):
             raise Unknown(f"no GPU operations for each of {self.text} in {window.label}")
         rows = sorted({row for each in found for row in each.sure})

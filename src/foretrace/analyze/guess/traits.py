@@ -211,6 +211,7 @@ _NCCL_TYPES = {
     **dict.fromkeys(("double", "f64"), "f64"),
 }
 _MATMUL_OPS = tuple((f"aten::{name}",) for name in ("mm", "addmm", "bmm", "baddbmm"))
+_HALF = "16-bit float (f16 or bf16)"  # what cuDNN's names of attention state
 _SDPA = regex(r"scaled_?dot_?product", re.IGNORECASE)
 _BACKEND = regex(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
@@ -228,6 +229,10 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
         return _TESTS[trait.kind](evidence, row, trait.value)
     field = "tensor_core" if trait.kind == "core" else trait.kind
     value = value_of(evidence, row, fields()[field])
+    if field == "dtype" and value == _HALF and trait.value in ("f16", "bf16"):
+        types = {*(types_of(evidence, int(evidence.trace.origins.op[row])) or ())}
+        halves = types & {"f16", "bf16"}
+        return trait.value in halves if len(halves) == 1 else None
     if value is UNSTATED:
         return _recorded_type(evidence, row, trait.value) if trait.kind == "dtype" else None
     return str(value).lower() in (trait.value, DTYPES.get(trait.value, trait.value))
@@ -292,7 +297,8 @@ def _direction(evidence: Evidence, row: int, word: str) -> bool | None:
 def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
     operation = evidence.operation(row)
     if phase == "backward":
-        named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", operation.name))
+        said = f"{operation.name} {operation.ident.get('op')}"
+        named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", said))
         return named or bool(evidence.in_engine[row]) or (False if operation.chain else None)
     if not evidence.has_backward:  # without a backward pass nothing says where forward ends
         return True if re.search(r"forward|_fwd|_fprop", operation.name) else None

@@ -199,6 +199,8 @@ def _stated(window: Window, query: Query) -> Measurement:
     if found.sure and not found.on_gpu:
         return _of_collectives(window, found, query)
     if not found.sure and query.what.text == "attention" and written_out(window):
+        if "trait" in query.args and query.args["trait"].traits[0].kind == "dtype":
+            raise Unknown("attention is written out as matmuls and a softmax: say which are meant")
         verdict = "miss" if query.args["quantifier"] == "every" else "hit"
         return Measurement(verdict, "attention is written out as matmuls and a softmax")
     if "trait" in query.args:

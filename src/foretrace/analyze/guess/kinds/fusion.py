@@ -139,7 +139,11 @@ def _own(window: Window, query: Query) -> Measurement:
     if found.unclear or not found.on_gpu:
         raise Unknown(found.why(query.what))
     operations = [window.evidence.operation(row) for row in found.sure]
-    alone = [not each.ident.family.startswith(("inductor", "user_triton")) for each in operations]
+    alone = [
+        not each.ident.family.startswith(("inductor", "user_triton"))
+        or each.does == {query.what.word}  # `triton_poi_fused_relu_0`
+        for each in operations
+    ]
     if any(alone) and not all(alone):
         raise Unknown(f"only some of {query.what.text} are in kernels of their own")
     measured = tally([each.label for each in operations]) or f"no {query.what.text}"

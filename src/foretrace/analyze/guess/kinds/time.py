@@ -307,7 +307,7 @@ def _predicted(query: Query) -> Measurement:
     return Measurement(query.judge(value), f"about {time_text(value)}, predicted")
 
 
-_CUDA = 1  # c10::DeviceType of CUDA; ROCm reports the same
+_CPU = 0  # c10::DeviceType; CUDA is 1, HIP 6
 
 
 def _peak_held(query: Query, view: MemoryView) -> Measurement:
@@ -318,7 +318,7 @@ def _peak_held(query: Query, view: MemoryView) -> Measurement:
 def _by_device(window: Window, column: str) -> list[int]:
     """The most of each GPU in this window."""
     trace = window.evidence.trace
-    table = trace.tables["memory"].filter(pl.col("device_type") == _CUDA, pl.col(column) > 0)
+    table = trace.tables["memory"].filter(pl.col("device_type") != _CPU, pl.col(column) > 0)
     found = []
     for (_,), part in table.group_by("device_id"):
         times, values = trace.host.start[part["event"].to_numpy()], part[column].to_numpy()
