@@ -164,8 +164,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
     if vague and not sign:
         least, most = vague.split()
         dimension, unit, after = _unit(tokens, after, "")  # `several milliseconds`
-        ends = (f"at most {_shown(float(number), unit)}" for number in most.split("|"))
-        return Heard(dimension, f"at least {_shown(float(least), unit)}", "|".join(ends)), after
+        most = "|".join(f"at most {_shown(float(end), unit)}" for end in most.split("|"))
+        return Heard(dimension, f"at least {_shown(float(least), unit)}", most), after
     if found := _fraction(tokens, at):
         share, after = found
         if sign == "between" and key_at(tokens, after) == "and":

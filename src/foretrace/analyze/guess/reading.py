@@ -203,8 +203,7 @@ class Lattice:
             yield size
 
     def _measured(self, place: int) -> int:
-        """How many words at a place are a verb before a quantity, whatever it is: `guzzles up 5%`.
-        """
+        """How many words at a place are any verb before a quantity: `guzzles up 5%`."""
         word = self.tokens[place].key
         verb = word.isalpha() and len(word) > 3 and word.endswith("s") and not word.endswith("ss")
         if not (verb and place) or _stem(word) in listed("turning"):

@@ -138,7 +138,9 @@ def _call(window: Window, query: Query) -> Measurement:
     for event in calls.tolist():
         times["" if event in wanted else window.evidence.name(event)] += int(host.length[event])
     top, longest = max(times, key=lambda name: times[name]), int(calls[host.length[calls].argmax()])
-    measured = f"{top or trait.text}: {time_text(times[top])} of {time_text(times.total())} in calls"
+    measured = (
+        f"{top or trait.text}: {time_text(times[top])} of {time_text(times.total())} in calls"
+    )
     if (top == "") != (longest in wanted):
         at_once = f"{window.evidence.name(longest)} takes longest at once"
         raise Unknown(f"{measured}; {at_once}: {time_text(int(host.length[longest]))}")
@@ -207,11 +209,11 @@ def _judge(window: Window, query: Query) -> Measurement:
     """What the most expensive kernel, op or step is.
 
     The top kernel is the name with the most time in the scope, the longest kernel the single launch
-    that took longest. The top op is the one whose own launches take the most GPU time; on a CPU,
-    or as the top cpu op, the one with the most self time, as `look` has it. An op that is above all others by another
-    count only (host time, the ops around it) is unknown. The top call of the runtime or the driver
-    takes the host longest, in all and at once. The longest step is the one that takes the
-    host longest.
+    that took longest. The top op is the one whose own launches take the most GPU time; on a CPU, or
+    as the top cpu op, the one with the most self time, as `look` has it. An op that is above all
+    others by another count only (host time, the ops around it) is unknown. The top call of the
+    runtime or the driver takes the host longest, in all and at once. The longest step is the one
+    that takes the host longest.
     """
     if "among" in query.args:
         return _among(window, query)
