@@ -232,7 +232,6 @@ AdamW is neither fused nor foreach
 the kernels are tiny
 not every gemm ends up in bf16
 the copies run while the GPU is idle
-attention forward plus backward is less than 30% of GPU time
 a single big H2D copy per step
 only a handful of kernels per step
 the second most expensive op is attention

@@ -358,8 +358,9 @@ class ClaimReader:
         phases = [each for each in nouns if each.split()[-1] in PHASES]
         if phases and where in ("in forward", "in backward"):
             return ""  # `kernels in backward outnumber those in forward`: two places
-        if " plus " in template and phases and any(" " in each for each in nouns):
-            return ""  # `attention forward and backward`: the second one is of attention too
+        bare = [each for each in nouns if each.lower() in PHASES]
+        if bare and any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns):
+            return ""  # `attention backward and forward`: the second one is of attention too
         on_gpu = all((found := self.noun(each)) and found.selector.on_gpu for each in nouns)
         timed = {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
         if clock and not timed and not (clock == "gpu" and on_gpu):
@@ -455,6 +456,10 @@ def _place(named: Named) -> str | None:
     return f'"{name}"' if kind in ("region", "module", "op") and name in named.said else None
 
 
+def _phase(named: Named) -> str | None:
+    return said if (said := named.said.lower()) in PHASES else None
+
+
 def _noun_that(fits: Callable[[Selector], bool]) -> Callable[[Named], str | None]:
     return lambda named: named.said if fits(named.selector) else None
 
@@ -497,8 +502,9 @@ _CLOCKED = {"gpu time": "gpu time", "kernel time": "kernel time", "cpu time": "c
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noun": ("noun", _noun_that(lambda found: True)),
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
-    "phase": ("noun", lambda named: named.said if named.said in PHASES else None),
+    "phase": ("noun", _phase),
     "host": ("noun", _noun_that(lambda found: not found.on_gpu)),
+    "waited": ("noun", _noun_that(lambda found: found.kind in ("call", "sync", "op", "launch"))),
     "gpu": ("noun", _noun_that(lambda found: found.on_gpu)),
     "hostop": ("noun", lambda named: named.selector.name if named.selector.kind == "op" else None),
     "streams": ("noun", _noun_that(lambda found: found.kind == "stream")),

@@ -546,7 +546,8 @@ def _memory(tokens: Sequence[Token], place: int, traits: list[Trait]) -> tuple[l
 def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple[Selector, int]:
     word, text = key_at(tokens, place), text_at(tokens, place)
     moved = any(trait.kind == "direction" for trait in traits)
-    if word in COPIES and (moved or key_at(tokens, place + 2) in MEMORY):
+    between = key_at(tokens, place + 1) in ("from", "to") and key_at(tokens, place + 2) in MEMORY
+    if word in COPIES and (moved or between):
         return HEADS["memcpy"], place + 1
     if moved and word not in HEADS:
         return HEADS["memcpy"], place
