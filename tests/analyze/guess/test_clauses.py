@@ -233,7 +233,6 @@ the kernels are tiny
 not every gemm ends up in bf16
 the copies run while the GPU is idle
 a single big H2D copy per step
-only a handful of kernels per step
 the second most expensive op is attention
 gelu or mul takes more than 5% of the time
 every gemm but the last is bf16

@@ -161,7 +161,7 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         return Heard("share", text, also=also), after
     sign, far, at = _sign(tokens, place)
     vague, after = _phrase(tokens, at, "vague")
-    if vague and not sign:
+    if vague and sign in ("", "only", "about"):
         least, most = vague.split()
         dimension, unit, after = _unit(tokens, after, "")  # `several milliseconds`
         most = "|".join(f"at most {_shown(float(end), unit)}" for end in most.split("|"))

@@ -162,6 +162,7 @@ class Lattice:
                     narrowed = named._replace(said=f"{named.said}‹{by}›")
                     found[skipped + size].setdefault("noun", narrowed)
                     break
+        self._followed(place, found)
         word = tokens[place].key
         empty = word.isalpha() and word.endswith("ly") and word not in listed("degrees")
         if word in listed("harmless") or (empty and not found):
@@ -201,6 +202,28 @@ class Lattice:
             if size == 1 and known and not listed_one:
                 return
             yield size
+
+    def _followed(self, place: int, found: dict[int, Tags]) -> None:
+        """A noun with what makes it smaller behind it, before a verb: `zeroing the output takes`."""
+        nouns = [size for size, tags in found.items() if "noun" in tags]
+        at = place + max(nouns, default=0)
+        first = at + (key_at(self.tokens, at) in ("of", "for"))
+        for after in (first + 1, first + 2):
+            words = self.tokens[first:after]
+            verb = lexicon().get((key_at(self.tokens, after),), {})
+            object_like = all(self._unknown(word.text) or self._object(word.key) for word in words)
+            object_like &= all(word.text.replace("-", "").isalpha() for word in words)
+            if nouns and object_like and VERBS & verb.keys():
+                by = " ".join(word.text for word in self.tokens[at:after])
+                named: Named = found[max(nouns)]["noun"]
+                if "‹" not in named.said:
+                    narrowed = named._replace(said=f"{named.said}‹{by}›")
+                    found[after - place].setdefault("noun", narrowed)
+                return
+
+    def _object(self, word: str) -> bool:
+        """`the weights`, `its inputs`: what an op works on."""
+        return bool({"inputs", "outputs", "weights", "gradients"} & {*lexicon().get((word,), {})})
 
     def _measured(self, place: int) -> int:
         """How many words at a place are any verb before a quantity: `guzzles up 5%`."""
