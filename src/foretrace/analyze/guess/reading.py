@@ -204,7 +204,7 @@ class Lattice:
             yield size
 
     def _followed(self, place: int, found: dict[int, Tags]) -> None:
-        """A noun with what makes it smaller behind it, before a verb: `zeroing the output takes`."""
+        """A noun, what makes it smaller behind it, and a verb: `zeroing the output takes`."""
         nouns = [size for size, tags in found.items() if "noun" in tags]
         at = place + max(nouns, default=0)
         first = at + (key_at(self.tokens, at) in ("of", "for"))
@@ -537,6 +537,14 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
     "call": ("noun", _noun_that(lambda found: bool(CALL.fullmatch(found.name)))),
     "trait": ("noun", _trait),
+    "maker": (
+        "noun",
+        lambda named: (
+            _trait(named)
+            if all(each.kind in ("family", "core") for each in named.selector.traits)
+            else None
+        ),
+    ),
     "place": ("noun", _place),
     "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
     "step": ("noun", _noun_that(lambda found: found.kind == "step")),

@@ -3,8 +3,8 @@
     sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>]
         [_stage<S>]_(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute
         [_<k mode>]_kernel__5x_(cublas|cudnn)
-    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>
-        _<output>_tilesize…
+    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed][_wo_smem]_<T1>_<T2>_<T3>
+        _<input+filter>_<output>_tilesize…
 
 T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the
 accumulator, T3 the type of the end. NVIDIA has not explained the convention: everything here is
@@ -19,7 +19,7 @@ from foretrace.names.families._tables import CONVOLUTIONS, TRIPLE, WORDS, is_cut
 _TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
 _HEAD = (
     r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)"
-    r"(?P<how>(?:_implicit_gemm|_indexed){0,2})"
+    r"(?P<how>(?:_implicit_gemm|_indexed|_wo_smem){0,3})"
     rf"(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
     rf"(?P<t3>{_TYPE})"
     r"|(?:_[a-z]{1,12}\d[a-z0-9]{0,24}){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]{1,12}\d{0,4}k[a-z]{1,12}\d{0,4})_"
@@ -48,6 +48,8 @@ def _decode(r: NameParser) -> KernelId:
         r.note("implicit_gemm", "a convolution as a matmul, without a copy of its input")
     if "indexed" in r["how"]:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
+    if "wo_smem" in r["how"]:
+        r.note("wo_smem", "without shared memory, presumably", "unknown")
     if r["t1"]:
         _types(r)
     if rx(r"[ntc]{2}").fullmatch(r["in"]):

@@ -329,7 +329,8 @@ def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
-    if what.kind != "kernel" or what.is_collective or what.text.endswith("kernel"):
+    all_of_them = what.text == "kernels"
+    if what.kind != "kernel" or what.is_collective or all_of_them or what.text.endswith("kernel"):
         return what
     op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
     if op in trace.host.names:

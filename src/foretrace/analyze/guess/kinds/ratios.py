@@ -12,8 +12,8 @@ from foretrace.analyze.guess.kinds import Measurement, Miss, Query, known, predi
 from foretrace.analyze.guess.kinds.fields import written_out
 from foretrace.analyze.guess.kinds.time import masked_lanes
 from foretrace.analyze.guess.selection import Measure, certain, unless_shown_otherwise
-from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
-from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
+from foretrace.analyze.guess.words import EQUALS, HEADS, PHASES, Amount, Compare, Selector, Trait
 from foretrace.base.units import percent_text, ratio_text
 from foretrace.names.families import VIEWS
 
@@ -49,7 +49,7 @@ def _on_one_clock(query: Query) -> dict[str, Measure]:
     if not parts:
         return sides
     if any(side.name == "cpu time" for side in parts):
-        return {name: _on_host(side) for name, side in sides.items()}
+        return {name: _on_host(side, query.windows[0]) for name, side in sides.items()}
     on_gpu = any(side.selector.on_gpu or side.name == "gpu time" for side in parts)
     if right in (_GPU_TIME, _STEP_TIME) and not on_gpu:
         sides["right"] = _GPU_TIME if query.says_gpu_time else _STEP_TIME
@@ -73,8 +73,11 @@ def _on_gpu(side: Measure) -> Measure:
     return Measure(f"{what.text} time", "time", what)
 
 
-def _on_host(side: Measure) -> Measure:
-    what = side.selector
+def _on_host(side: Measure, window: Window) -> Measure:
+    what, host = side.selector, window.evidence.trace.host
+    name = what.text.lower() if what else ""
+    if name in (*PHASES, "optimizer") and (host.is_region & host.named(name.__eq__)).any():
+        return Measure(side.text, "time", Selector(name, "region", name=name))
     if what and what.word and not what.traits:
         what = Selector(what.text, "op", name=f"aten::{what.word}", ordinal=what.ordinal)
         return Measure(side.text, "time", what)
