@@ -83,6 +83,8 @@ class Guess:
         """What it speaks of, in its own words; empty where it names nothing."""
         if self.kind.name == "calls":
             return str(self.args["call"])
+        if self.kind.name == "top" and "kernel" in self.args:
+            return f"{self.args['top']} kernel"  # `the longest kernel is a matmul, 60 us`
         left = self.args.get("left")
         hider = self.args.get("first") if "hides" in self.args else None
         named = self.args.get("what", self.args.get("trait", hider))
@@ -387,6 +389,8 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         found += own or []
         unread += [] if own else [part]
     unread = [part for part in unread if not (found and _only_names(part, reader))]
+    if unread and not _VERB.search(_BREAK.split(whole)[0]):
+        return None  # `one kernel, repeated, is all that runs`: its verb comes later
     safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread, left_out) if found and safe else None
 

@@ -70,6 +70,10 @@ Noun = Callable[[str], Named | None]
 
 MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
 _ONES = regex(r"(?:kernels|calls|launches|copies|memcpys)$")
+_FOR_GPU = regex(
+    r"(?i)\b(?:wait|block|stall|idl)\w*\b.*\b(?:for|on) (?:the )?(?:gpu|device|card)\b"
+)
+_GPU = regex(r"\bgpu (?:idle|busy)\b")
 _CARD = regex(r"amd|nvidia|[abgh]{1,2}[1-3]00|mi[1-3]\d\d[acx]?|v100|p100|a10g?|t4|l40?s?")
 _BACKWARD_OF = regex(r"(forward|backward)(?: pass)? of ([^,]+)")
 
@@ -353,7 +357,10 @@ class ClaimReader:
             key=lambda each: each[:2],
         )
         claims = (self._said(said, match) for *_, match, said in found)
-        yield from dict.fromkeys(filter(None, claims))
+        waits = _FOR_GPU.search(text)  # who waits for the GPU is no GPU
+        yield from dict.fromkeys(
+            claim for claim in claims if claim and not (waits and _GPU.search(claim))
+        )
 
     def begins(self, text: str, wanted: Set[str]) -> bool:
         """Whether the first words of a claim can have one of these tags."""

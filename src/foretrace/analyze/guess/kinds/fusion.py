@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from foretrace.analyze.guess.selection import Selection, cpu_kernels, cpu_part, 
 from foretrace.analyze.guess.windows import Unknown, Window, some_of
 from foretrace.analyze.guess.words import HEADS, Selector, Trait, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
+from foretrace.names.families import MATMULS
 
 _NONE = frozenset[str]()
 _LISTED = 4  # names of kernels in an answer; the evidence has the rest
@@ -162,6 +164,19 @@ def _on_gpu(window: Window) -> _KernelOps:
     return _KernelOps(Selection(True, list(kernels), []), does, may_do, opaque)
 
 
+def _adding(window: Window, wanted: Set[str]) -> list[int]:
+    """The matmuls that add, where a matmul and an add are wanted: `aten::addmm`, nvjet's `badd`."""
+    if window.evidence.runs_on_cpu or not wanted <= {*MATMULS, "matmul"}:
+        return []
+    operations = {row: window.evidence.operation(row) for row in window.rows.tolist()}
+    return [row for row, found in operations.items() if found.role == "gemm" and _adds(found)]
+
+
+def _adds(operation: GpuOperation) -> bool:
+    by_op = operation.chain[-1:] in (("aten::addmm",), ("aten::baddbmm",))
+    return by_op or operation.ident.get("batch_mode") == "badd"
+
+
 def _opaque(operation: GpuOperation) -> bool:
     """A kernel that may do anything: of no known family, or hand-written without known ops."""
     family = operation.ident.family
@@ -227,6 +242,10 @@ def _fused(window: Window, query: Query) -> Measurement:
     missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
     if not whole:
         window.need_whole()
+    if not whole and "add" in wanted and (adding := _adding(window, wanted - {"add"})):
+        if missing != ["add"]:
+            raise Unknown("a matmul adds to its output, and other adds have kernels of their own")
+        whole, missing = adding, []
     if not whole and kernels.opaque:
         raise Unknown(f"the name {kernels.opaque} does not say which ops the kernel does")
     doubt = [item for item, may in kernels.may_do.items() if wanted <= may | kernels.does[item]]
