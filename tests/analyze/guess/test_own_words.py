@@ -227,6 +227,10 @@ PUBLIC_SAID = {
         Data loading accounts for at least 10% of each step | miss
         data loading takes less than 5% of the step | hit
         """,
+    "mi300_qwen": """
+        peak memory is 2.22 GB | hit
+        allocated GPU memory peaks above 8 GB | miss
+        """,
     "h100_qwen": """
         The GPU rather than Python is what limits this step | hit
         Python rather than the GPU is what limits this step | miss
@@ -478,6 +482,43 @@ def test_on_a_cpu_ops_are_counted(text: str, verdict: str, tmp_path: Path) -> No
         built.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 60_000, 9_000)
         built.op("aten::convolution_backward", at + 60_100, 8_000)
     [found] = check(open_made(built, tmp_path), [text])
+    assert found.verdict == verdict, found
+
+
+H200 = Path(ft.__file__).parent / "read/recordings/h200/ladder"
+ATTENTION = Path(__file__).parents[2] / "recorded/attention_train_cudnn.json.gz"
+TRAINING = H200 / "train_step_foreach_4x512x4x768x12x3072x32000_bf16.json.gz"
+ADDMM = H200 / "matmul_add_addmm_64_bf16.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "verdict"),
+    [
+        (ATTENTION, "attention runs in fp16", "miss"),  # its name says `16-bit float`
+        (ATTENTION, "the attention backward takes more than half of the GPU time", "hit"),
+        (ATTENTION, "attention backward is slower than its forward", "hit"),
+        (TRAINING, "on the CPU side, backward takes twice as long as forward", "hit"),
+        (TRAINING, "backward takes more CPU time than the optimizer", "hit"),
+        (TRAINING, "aten::mm is the most expensive CPU op", "hit"),
+        (TRAINING, "aten::add_ is the most expensive CPU op", "miss"),
+        (ADDMM, "the add is folded into the matmul, no separate add kernel", "hit"),
+        (ADDMM, "cudaMemcpyAsync is the most expensive runtime call", "hit"),
+        (ADDMM, "the slowest CUDA call is cudaLaunchKernel", "miss"),
+    ],
+)
+def test_own_words_about_recordings(path: Path, text: str, verdict: str) -> None:
+    [found] = check(opened(path), [text])
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(("clips", "verdict"), [(True, "miss"), (False, "hit")])
+def test_clipping_is_no_part_of_the_optimizer(clips: bool, verdict: str, tmp_path: Path) -> None:
+    """`look` had 39% in the optimizer, `check` 47%: clipping uses foreach kernels too."""
+    sketch = Sketch().step().op("aten::mm", kernel(GEMM, 50), dims=[X, X])
+    if clips:
+        sketch.op("aten::_foreach_norm", kernel(FOREACH, 50))
+    sketch.region("Optimizer.step#AdamW.step").op("aten::_foreach_mul_", kernel(FOREACH, 50))
+    [found] = check(open_made(sketch, tmp_path), ["the optimizer takes 50% of the GPU time"])
     assert found.verdict == verdict, found
 
 
