@@ -85,7 +85,7 @@ is measured, the comparison, the number and the place. It prints what it underst
 
 One claim a sentence, in few words, is understood best. How much is understood was measured on
 sentences in varied everyday words, half of them true, by people who had seen neither this page nor
-the code; each set was judged once before anything was mended. Of 924 sentences about 119 traces
+the code; each set was judged once before anything was changed. Of 924 sentences about 119 traces
 447 were right, 9 wrong, 84 unknown and 384 refused. After what those showed, 60 others about
 twelve other traces: 38 right, none wrong, 6 unknown, 16 refused.
 

@@ -22,7 +22,8 @@ from foretrace.analyze.guess import job_kinds, kinds
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import Words, match, phrase_table, replaced
 from foretrace.analyze.guess.kinds import GuessKind
-from foretrace.analyze.guess.reading import SUBJECTS, VERBS, ClaimReader, Named
+from foretrace.analyze.guess.lattice import VERBS, Named
+from foretrace.analyze.guess.reading import SUBJECTS, ClaimReader
 from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
@@ -306,7 +307,7 @@ _LIST = regex(r"(?!no |not |all |each |every |only )[a-z]+ and (?!no |not )[a-z]
 _NOT = regex(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|never)\s")
 # With one of these, what is denied is not clear: `not every`, `not in each step`.
 _SOME = regex(r"\b(no|none|every|each|all|any|only|some|both|at least|at most|per|but|mostly)\b")
-_PART_NOT = regex(r"\b(?:half|third|quarter|tenth|most|majority|part)\b.* not\b|%.* not\b")
+_PART = regex(r"\b(?:half|third|quarter|tenth|most|majority|part)\b|%")
 MOST_JOINTS = 8  # commas and conjunctions of a sentence; the parts between any two are read
 
 
@@ -471,7 +472,8 @@ class _Splitter:
         for candidate in _worded(text, about, reader):
             if found := _read(candidate, by_slots=True):
                 return found
-        if len(_NOT.findall(text)) == 1 and not (_SOME.search(text) or _PART_NOT.search(text)):
+        part = _PART.search(_NOT.split(text)[0])  # `half of them are not`
+        if len(_NOT.findall(text)) == 1 and not (part or _SOME.search(text)):
             for candidate in _worded(_NOT.sub("", text), ("", ""), reader):
                 found = _read(candidate, by_slots=True)
                 if found and len(found) == 1 and all(map(_deniable, found[0].readings)):

@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.lattice import MARK, Named, Noun
 from foretrace.analyze.guess.lexicon import lexicon, listed
-from foretrace.analyze.guess.reading import MARK, ClaimReader, Named, Noun
+from foretrace.analyze.guess.reading import ClaimReader
 from foretrace.analyze.guess.windows import modules
 from foretrace.base.patterns import regex
 from foretrace.model.cpu_ops import bare
