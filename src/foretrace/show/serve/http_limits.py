@@ -103,7 +103,7 @@ SLOWEST_S = 10.0
 SLOWEST_BYTES = 64 << 10
 LARGEST_HEADER = 32 << 10
 LINGER_S = 1.0
-STRANGER_S, STRANGER_LINGER_S = 0.8, 0.2  # a second together
+STRANGER_S, STRANGER_LINGER_S = 4.8, 0.2  # a request through a tunnel may come late
 MOST_LINES = MOST_STRANGERS = 256  # a browser opens six
 _DROP_AT_ONCE = struct.pack("ii", 1, 0)  # else the kernel keeps megabytes for the client
 
