@@ -390,6 +390,8 @@ def spoken(text: str, reader: ClaimReader) -> Spoken | None:
         found += own or []
         unread += [] if own else [part]
     unread = [part for part in unread if not (found and _only_names(part, reader))]
+    if any(_PART.search(part) for part in unread):
+        return None  # `half of each step passes, no work`: of a part
     if unread and not _VERB.search(_BREAK.split(whole)[0]):
         return None  # `one kernel, repeated, is all that runs`: its verb comes later
     safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)

@@ -151,6 +151,8 @@ class ClaimReader:
             clock = "cpu" if whole == "cpu time" else "gpu"
         if whole == "cpu time" and not where and "{whole}" in template:
             where = "per pass"
+        if args.get("whole") == "step" and not where and template == "gpu {idle} {pct}":
+            where = "per pass"  # `idle for half of each step`
         kinds = {found.selector.kind for each in nouns if (found := self.noun(each))}
         if "op" in kinds and whole == "time" and template == "{a} takes {pct} of {whole}":
             template = "{a} takes {pct} of gpu time || {a} takes {pct} of step"

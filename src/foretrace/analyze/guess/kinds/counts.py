@@ -329,8 +329,7 @@ def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
-    all_of_them = what.text == "kernels"
-    if what.kind != "kernel" or what.is_collective or all_of_them or what.text.endswith("kernel"):
+    if what.kind != "kernel" or what.is_collective or what.text.endswith(("kernel", "kernels")):
         return what
     op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
     if op in trace.host.names:

@@ -64,6 +64,8 @@ def _on_gpu(side: Measure) -> Measure:
         return side
     if what is None or not side.name.endswith("time") or (what.on_gpu and side.name != "gpu time"):
         return side
+    if what.name == HEADS["torch.compile"].name:
+        raise Unknown(f"`{what.text}` launches nothing itself: it has a time on the host alone")
     if what.kind == "op" and not what.under and what.ordinal is None and not what.distinct:
         what = replace(what, text=f"{what.text} kernels", kind="kernel", name="", under=what.name)
     if what.kind in ("region", "module"):
