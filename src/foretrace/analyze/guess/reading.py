@@ -132,12 +132,8 @@ class ClaimReader:
             return ""  # only of what is measured it is known what less of it means
         narrowed = [by for found in marked.values() for by in found]
         nouns = [NARROWED.sub("", each) for each in nouns]
-        phases = [each for each in nouns if each.split()[-1] in PHASES]
-        if phases and where in ("in forward", "in backward"):
-            return ""  # `kernels in backward outnumber those in forward`: two places
-        bare = [each for each in nouns if each.lower() in PHASES]
-        if bare and any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns):
-            return ""  # `attention backward and forward`: the second one is of attention too
+        if _two_phases(nouns, where):
+            return ""
         on_gpu = all((found := self.noun(each)) and found.selector.on_gpu for each in nouns)
         timed = {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
         if clock and not timed and not (clock == "gpu" and on_gpu):
@@ -149,9 +145,8 @@ class ClaimReader:
         whole = args.get("whole", "time")
         if not clock and whole not in ("time", "step"):
             clock = "cpu" if whole == "cpu time" else "gpu"
-        if whole == "cpu time" and not where and "{whole}" in template:
-            where = "per pass"
-        if args.get("whole") == "step" and not where and template == "gpu {idle} {pct}":
+        of_step = args.get("whole") == "step" and template == "gpu {idle} {pct}"
+        if not where and (of_step or (whole == "cpu time" and "{whole}" in template)):
             where = "per pass"  # `idle for half of each step`
         kinds = {found.selector.kind for each in nouns if (found := self.noun(each))}
         if "op" in kinds and whole == "time" and template == "{a} takes {pct} of {whole}":
@@ -168,6 +163,16 @@ class ClaimReader:
         ]
         said = _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)
         return NARROWED.sub("", said) + (f" ## {' '.join(narrowed)}" if narrowed else "")
+
+
+def _two_phases(nouns: list[str], where: str) -> bool:
+    """Whether a claim is of forward and backward at once: `kernels in backward outnumber those in
+    forward`, or `attention backward and forward`, where the second one is of attention too.
+    """
+    phases = [each for each in nouns if each.split()[-1] in PHASES]
+    bare = [each for each in nouns if each.lower() in PHASES]
+    of_part = any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns)
+    return bool(phases and where in ("in forward", "in backward")) or bool(bare and of_part)
 
 
 def _scoped(claims: str, where: str) -> str:
