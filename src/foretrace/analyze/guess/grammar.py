@@ -86,8 +86,10 @@ def longest(
     table: Mapping[Words, Value], tokens: Sequence[Token], place: int
 ) -> tuple[Value | None, int]:
     """What the longest phrase of a table at this place stands for, and how many words it has."""
-    keys = tuple(token.key for token in tokens[place : place + LONGEST_PHRASE])
-    size = next((size for size in range(len(keys), 0, -1) if keys[:size] in table), 0)
+    keys = tuple([token.key for token in tokens[place : place + LONGEST_PHRASE]])
+    size = len(keys)
+    while size and keys[:size] not in table:
+        size -= 1
     return table[keys[:size]] if size else None, size
 
 

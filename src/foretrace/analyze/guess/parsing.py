@@ -112,10 +112,10 @@ def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Gues
     """
     try:
         return _parse(text, reason)
-    except GuessError:
+    except GuessError as error:
         found = heard(text, reason, evidence)
         if found is None:
-            raise
+            raise error.suggesting(suggestion(text)) from None
     modular = any('module "' in part.text for part in found.parts)
     if evidence and modular:  # `MLP is slower than attention`: the other one is a module too
         found = heard(text, reason, evidence, modules_first=True) or found
@@ -187,13 +187,10 @@ def _reader() -> ClaimReader:
 def _parse(text: str, reason: str = "") -> Guess:
     """Parse a prediction in the words of the language."""
     tokens = _plain_words(text, split(text.rstrip(" ?.!")))
-    try:
-        scope, words = split_scope(text, tokens)
-        if not words:
-            raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-        kind, args = match(text, words, kinds.patterns())
-    except GuessError as error:
-        raise error.suggesting(suggestion(text)) from None
+    scope, words = split_scope(text, tokens)
+    if not words:
+        raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
+    kind, args = match(text, words, kinds.patterns())
     first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
     prediction = text[first.at - first.quoted : last.end].strip()
     return Guess(text, reason, kind, scope, args, prediction)
