@@ -52,6 +52,12 @@ def _trait(named: Named) -> str | None:
     return said if not more and found.kind in ("kernel", "memcpy") else None
 
 
+def _maker(named: Named) -> str | None:
+    """Who makes kernels: `cuDNN does the attention`."""
+    makes = all(each.kind in ("family", "core") for each in named.selector.traits)
+    return _trait(named) if makes else None
+
+
 def _place(named: Named) -> str | None:
     """A range, a module or an op: what is launched inside it is meant."""
     name, kind = named.selector.name, named.selector.kind
@@ -60,6 +66,10 @@ def _place(named: Named) -> str | None:
 
 def _phase(named: Named) -> str | None:
     return said if (said := named.said.lower()) in PHASES else None
+
+
+def _any_of(*words: str) -> Callable[[str], str | None]:
+    return lambda whole: whole if whole in words else None
 
 
 def _noun_that(fits: Callable[[Selector], bool]) -> Callable[[Named], str | None]:
@@ -98,7 +108,6 @@ def _counted(amount: Heard, named: Named) -> str | None:
 
 _JOINTS = {",": ",", "and": "and"}
 _ONE = ("1", "exactly 1", "at least 1")
-_CLOCKED = {"gpu time": "gpu time", "kernel time": "kernel time", "cpu time": "cpu time"}
 
 # slot -> the tag that it reads, and what it makes of the value
 _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -116,14 +125,7 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
     "call": ("noun", _noun_that(lambda found: bool(CALL.fullmatch(found.name)))),
     "trait": ("noun", _trait),
-    "maker": (
-        "noun",
-        lambda named: (
-            _trait(named)
-            if all(each.kind in ("family", "core") for each in named.selector.traits)
-            else None
-        ),
-    ),
+    "maker": ("noun", _maker),
     "place": ("noun", _place),
     "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
     "step": ("noun", _noun_that(lambda found: found.kind == "step")),
@@ -141,13 +143,10 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "fold": ("rat", lambda heard: heard if heard.text.endswith("x") else None),
     "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
     "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
-    "plain": ("whole", lambda whole: whole if whole in ("time", "step") else None),
-    "ongpu": (
-        "whole",
-        lambda whole: whole if whole in ("time", "gpu time", "kernel time") else None,
-    ),
-    "clocked": ("whole", _CLOCKED.get),
-    "cputime": ("whole", lambda whole: whole if whole == "cpu time" else None),
+    "plain": ("whole", _any_of("time", "step")),
+    "ongpu": ("whole", _any_of("time", "gpu time", "kernel time")),
+    "clocked": ("whole", _any_of("gpu time", "kernel time", "cpu time")),
+    "cputime": ("whole", _any_of("cpu time")),
 }
 
 

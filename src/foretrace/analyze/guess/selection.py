@@ -123,15 +123,14 @@ def _on_gpu(window: Window, selector: Selector) -> Selection:
 
 def _launched_before(window: Window, rows: list[int]) -> list[int]:
     """More kernels of an op, whose launches came before the recording: no other op has theirs."""
-    evidence = window.evidence
-    chains = [evidence.operation(row).chain for row in window.rows.tolist()]
-    names = [evidence.operation(row).name for row in window.rows.tolist()]
-    mine = {*rows}
-    at = zip(window.rows.tolist(), chains, names, strict=True)
-    others = {name for row, chain, name in at if chain and row not in mine}
-    own = {evidence.operation(row).name for row in rows} - others
-    at = zip(window.rows.tolist(), chains, names, strict=True)
-    return [row for row, chain, name in at if not chain and name in own]
+    mine, operations = (
+        {*rows},
+        {row: window.evidence.operation(row) for row in window.rows.tolist()},
+    )
+    known = [(row, one.name) for row, one in operations.items() if one.chain]
+    own = {name for row, name in known if row in mine}
+    own -= {name for row, name in known if row not in mine}
+    return [row for row, one in operations.items() if not one.chain and one.name in own]
 
 
 def _collectives(window: Window, selector: Selector) -> list[int]:

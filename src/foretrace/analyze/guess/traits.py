@@ -211,7 +211,7 @@ _NCCL_TYPES = {
     **dict.fromkeys(("double", "f64"), "f64"),
 }
 _MATMUL_OPS = tuple((f"aten::{name}",) for name in ("mm", "addmm", "bmm", "baddbmm"))
-_HALF = "16-bit float (f16 or bf16)"  # what cuDNN's names of attention state
+_HALVES = {"f16", "bf16"}
 _SDPA = regex(r"scaled_?dot_?product", re.IGNORECASE)
 _BACKEND = regex(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
@@ -229,9 +229,10 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
         return _TESTS[trait.kind](evidence, row, trait.value)
     field = "tensor_core" if trait.kind == "core" else trait.kind
     value = value_of(evidence, row, fields()[field])
-    if field == "dtype" and value == _HALF and trait.value in ("f16", "bf16"):
-        types = {*(types_of(evidence, int(evidence.trace.origins.op[row])) or ())}
-        halves = types & {"f16", "bf16"}
+    of_class = field == "dtype" and value == evidence.operation(row).ident.get("dtype_class")
+    if of_class and trait.value in _HALVES:  # `f16 or bf16`: the op says which
+        types = types_of(evidence, int(evidence.trace.origins.op[row])) or ()
+        halves = _HALVES & {*types}
         return trait.value in halves if len(halves) == 1 else None
     if value is UNSTATED:
         return _recorded_type(evidence, row, trait.value) if trait.kind == "dtype" else None

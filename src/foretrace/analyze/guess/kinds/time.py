@@ -46,6 +46,7 @@ from foretrace.base.units import (
 )
 from foretrace.model.allocator.categories import CATEGORIES, by_category
 from foretrace.model.allocator.view import MemoryView
+from foretrace.model.modules import CPU
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
     **dict.fromkeys(("longest", "slowest", "biggest", "largest", "max"), max),
@@ -307,9 +308,6 @@ def _predicted(query: Query) -> Measurement:
     return Measurement(query.judge(value), f"about {time_text(value)}, predicted")
 
 
-_CPU = 0  # c10::DeviceType; CUDA is 1, HIP 6
-
-
 def _peak_held(query: Query, view: MemoryView) -> Measurement:
     value = int(view.reserved.max()) if "reserved" in query.args else view.peak_bytes
     return Measurement(query.judge(value), bytes_text(value))
@@ -318,7 +316,7 @@ def _peak_held(query: Query, view: MemoryView) -> Measurement:
 def _by_device(window: Window, column: str) -> list[int]:
     """The most of each GPU in this window."""
     trace = window.evidence.trace
-    table = trace.tables["memory"].filter(pl.col("device_type") != _CPU, pl.col(column) > 0)
+    table = trace.tables["memory"].filter(pl.col("device_type") != CPU, pl.col(column) > 0)
     found = []
     for (_,), part in table.group_by("device_id"):
         times, values = trace.host.start[part["event"].to_numpy()], part[column].to_numpy()
