@@ -61,13 +61,15 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     html = use.new_file(given["html"], overwrite=given["overwrite"]) if given["html"] else None
     with scratch() as folder:
         told = _told(script, arguments, given, folder)
-        document = _tried(told, options, folder, script, given["guess"])
+        document, stopped = _tried(told, options, folder, script, given["guess"])
     if document.patch is not None and document.patch.diff:
         target.write_text(document.patch.diff, encoding="utf-8")
         document = replace(document, patch=replace(document.patch, path=str(target)))
     if html is not None:
         write_page(html, try_html(document), [])
     use.answer_in_sections(form, document, lambda: page(document))
+    if stopped is not None:
+        raise stopped
     return 0
 
 
@@ -117,8 +119,9 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
             raise UsageError(f"no fix {each!r}: {hint}")
     guess = _guessed(list(known)) if guesses else None
     with Processes(folder, child.__name__) as processes:
-        document = tried(Tournament(told, known, options, processes, use.say), name)
-    return replace(document, guess=guess)
+        tournament = Tournament(told, known, options, processes, use.say)
+        document = tried(tournament, name)
+    return replace(document, guess=guess), tournament.stopped
 
 
 def _guessed(known: list[str]) -> Any:

@@ -157,6 +157,16 @@ def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> No
     assert document.fixes[1].why == OUT_OF_TIME
 
 
+def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path) -> None:
+    def stopped(spec: TrySpec) -> ProcessReport:
+        raise KeyboardInterrupt
+
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": stopped})
+    assert states(document) == {"fused": "kept", "graph": "not tried"}
+    assert document.best.fixes == ["fused"]
+    assert document.notes == ["stopped before everything was tried"]
+
+
 def test_what_compiles_is_tried_last(tmp_path: Path) -> None:
     _, processes = played(tmp_path, [fix("graph", compiles=True), fix("same"), fix("fused")])
     assert [turned for _, turned in processes.ran if turned][:3] == [

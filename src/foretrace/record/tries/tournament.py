@@ -111,6 +111,7 @@ class Tournament:
         self.rows: list[TriedFix] = []
         self.best: list[str] = []  # the fixes that pay together
         self.ratio = 1.0  # how many times faster they are
+        self.stopped: KeyboardInterrupt | None = None  # what the user ended it with
 
     def run(self, what: str, **changes: object) -> ProcessReport:
         """One process."""
@@ -330,6 +331,12 @@ class Tournament:
         ratio = statistics.median(self.off) / statistics.median(each.ns for each in found.blocks)
         return TriedPatch("", patch.changed_lines(words), words, ratio, left_out)
 
+    def end_early(self, why: str) -> None:
+        """Leave the rest untried; what was best by itself is the answer, if nothing else is."""
+        self.rows[:] = [replace(row, why=why) if _wanted(row) else row for row in self.rows]
+        if not self.best:
+            self.begin_with_best()
+
     def document(self, name: str, found: TriedPatch | None, notes: list[str]) -> TryDocument:
         """What was measured until now."""
         median = statistics.median(self.off)
@@ -367,11 +374,12 @@ def tried(tournament: Tournament, name: str) -> TryDocument:
             tournament.combine()
             found = tournament.patch()
     except OutOfTimeError:
-        notes.append("the budget was spent before everything was tried: raise --budget")
-        rows = tournament.rows
-        rows[:] = [replace(row, why=OUT_OF_TIME) if _wanted(row) else row for row in rows]
-        if not tournament.best:
-            tournament.begin_with_best()
+        notes.append(f"{OUT_OF_TIME} before everything was tried: raise --budget")
+        tournament.end_early(OUT_OF_TIME)
+    except KeyboardInterrupt as stopped:  # what took minutes to measure is not thrown away
+        notes.append("stopped before everything was tried")
+        tournament.end_early("stopped")
+        tournament.stopped = stopped
     return tournament.document(name, found, notes)
 
 
