@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel, memcpy
+from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel, memcpy, memset
 from corpus.builder import TraceBuilder
 from corpus.places import PUBLIC
 from foretrace.analyze.guess import check
@@ -378,6 +378,28 @@ def test_calls_of_an_op_are_no_kernels(tmp_path: Path) -> None:
     for text in ("1 conv2d calls per training step", "1 conv2d ops per training step"):
         [found] = check(trace, text)
         assert (found.verdict, found.expected) == ("hit", "per step: 1 aten::conv2d")
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict", "measured"),
+    [
+        ("a tiny memset goes before every matmul", "hit", "memset right before 2 of 2"),
+        ("every gelu is preceded by memset", "unknown", "memset right before 0 of 1"),
+        ("every matmul is preceded by gelu", "miss", "gelu right before 0 of 2"),
+        ("no memset is preceded by a matmul", "unknown", "matmul right before 0 of 2"),
+        ("every matmul is preceded by cudaMemsetAsync", "miss", "no call"),
+        ("every matmul is preceded by .item()", "unknown", ""),
+    ],
+)
+def test_what_comes_before_each_kernel(
+    said: str, verdict: str, measured: str, tmp_path: Path
+) -> None:
+    """ "every matmul is preceded by memset" looked for a call of this name, and was a miss."""
+    sketch = Sketch().step()
+    for op in (("aten::gelu", kernel(GELU, 5)), ("aten::item",)):
+        sketch.op("aten::zeros", memset(2)).op("aten::mm", kernel(GEMM, 20)).op(*op)
+    [found] = check(open_made(sketch, tmp_path), [said])
+    assert (found.verdict, measured in found.measured) == (verdict, True), found
 
 
 @pytest.mark.parametrize(

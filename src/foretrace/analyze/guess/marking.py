@@ -273,13 +273,16 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
     return _verdict(guess, measured, why)
 
 
+_OF_ALL = ("counts", "presence")
+
+
 def _narrowed(guess: Guess, found: Verdict) -> Verdict:
     """What holds when `paged` is not known: no part of attention is more than all of it."""
     symbol = getattr(guess.args.get("compare"), "symbol", "")
-    none = guess.kind.name in ("counts", "presence") and {"no", "not"} & set(guess.args)
-    less = (symbol in ("<", "<=") or none) and found.verdict == "hit"
-    more = (symbol in (">", ">=") or guess.kind.name == "presence") and found.verdict == "miss"
-    decided = guess.kind.name in ("ratios", "counts", "presence") and (less or (more and not none))
+    kind, denied = guess.kind.name, {"no", "not"} & set(guess.args)
+    less = (symbol in ("<", "<=") or (kind in _OF_ALL and denied)) and found.verdict == "hit"
+    more = (symbol in (">", ">=") or kind in ("presence", "top")) and found.verdict == "miss"
+    decided = kind in ("ratios", "top", *_OF_ALL) and (less or (more and not denied))
     if guess.parts or (not decided and found.verdict in ("hit", "miss")):
         why = f"`{guess.narrowed}` is not known here; this is what all of it measures"
         return replace(found, verdict="unknown", why=why)

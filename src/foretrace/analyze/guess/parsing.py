@@ -548,6 +548,7 @@ _OF_THEM = regex(r"(?<=[\w%] )of (?:them|these|those|(?:their|its)( time))\b")
 _BARE_COUNT = regex(r"(?:two|three|four|five|six|\d+) [\w.:-]+(?: [\w.:-]+)?")
 # calls, or a ratio of times; `for batch sizes 1, 8 and 32`: no counts
 _HOW_OFTEN = regex(r"(?:\w+ )?(?:\w+) times (?:forward|backward)\b|\d+(?: and \d+)?$")
+_IN_ALL = regex(r" (?:in (?:total|all)|overall|altogether)$")  # `one per step, 3 in total`
 _OF_THOSE = regex(r"\w+ (?:forward|backward|in fp\d+|in bf16)")  # `3 forward`: of what was said
 
 
@@ -558,6 +559,7 @@ def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[
     subject, where = about
     if subject and _HOW_OFTEN.match(text):
         return
+    where = "" if _IN_ALL.search(text) else where
     spoken_of = _PRONOUN.match(text) if subject else None
     subjects = SUBJECTS - {"who"} if text.lower().startswith("run") else SUBJECTS
     # it begins with its verb: of whom it speaks was said before

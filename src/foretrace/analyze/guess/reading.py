@@ -41,7 +41,7 @@ def _noun(text: str, noun: Noun) -> Named | None:
         text = f"{of[2]} {of[1]}"
     written, text = text, text.removesuffix(" forward and backward")
     text = "kernel" if text.lower() in ("kernels", "gpu kernels") else text
-    if text.lower().endswith(" count"):
+    if text.lower().endswith(" count") or text.lower().startswith("calls aten::"):
         return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))

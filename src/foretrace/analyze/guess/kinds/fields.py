@@ -49,6 +49,7 @@ from foretrace.analyze.guess.words import (
     key_at,
     text_at,
 )
+from foretrace.base.patterns import regex
 from foretrace.model.autograd import ENGINE
 from foretrace.model.host import Host
 
@@ -260,11 +261,23 @@ def _triton_launch(miss: Miss) -> bool:
     return by_runtime and miss.has_family("triton")
 
 
+def _read_call(tokens: Sequence[Token], place: int) -> tuple[str, int]:
+    """A name that no word of the language is: else what comes before is work on the GPU."""
+    name, after = read_name(tokens, place)
+    if not _CALL.search(name):
+        raise ParseFailure(place, ["a call such as cudaMemsetAsync"])
+    return name, after
+
+
+_CALL = regex(r"[a-z][A-Z]|\*")
+
+
 @prediction(
     "calls",
     25,
     "{quantifier:quantifier} {what:selector} is|are launched by {call:name}",
-    "{quantifier:quantifier} {what:selector} is|are preceded by {call:name}",
+    "{quantifier:quantifier} {what:selector} is|are preceded by {call:call}",
+    slots={"call": Slot("a runtime call such as cudaMemsetAsync, or cuda*", _read_call)},
     reasons=(occupancy_query, _triton_launch),
 )
 @per_window

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from foretrace.analyze.guess.kinds import (
     Query,
     comparison,
     from_selection,
+    judge_all,
     known,
     per_window,
     prediction,
@@ -130,6 +132,40 @@ def _order(window: Window, query: Query) -> Measurement:
     more = f", … ({len(names)} in all)" if len(names) > 12 else ""
     measured = ", ".join(names[:12]) + more or "no kernels"
     return Measurement("hit" if right else "miss", measured, rows=rows)
+
+
+@prediction(
+    "preceded",
+    26,
+    "{quantifier:quantifier} {what:selector} is|are preceded by {first:selector}",
+)
+@per_window
+def _preceded(window: Window, query: Query) -> Measurement:
+    """Whether other GPU work comes before each kernel, on its stream: right before it.
+
+    Unknown where something else lies between, but not another kernel of that kind.
+    """
+    found, first = (certain(window, each) for each in (query.what, query.args["first"]))
+    if not (found.on_gpu and first.on_gpu):
+        raise Unknown("what comes before is judged of work on the GPU")
+    gpu, mine = window.evidence.trace.gpu, set(first.sure)
+    every = _ones_before(gpu, window.rows.tolist())
+    of_both = _ones_before(gpu, {*found.sure, *mine})
+    right = [every.get(row) in mine for row in found.sure]
+    answers = [
+        directly or (None if of_both.get(row) in mine else False)
+        for directly, row in zip(right, found.sure, strict=True)
+    ]
+    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
+    measured = f"{query.args['first'].text} right before {sum(right)} of {len(right)}"
+    why = "" if None not in answers else "something else runs between them"
+    return Measurement(verdict, measured, why * (verdict == "unknown"), rows=found.sure)
+
+
+def _ones_before(gpu: Gpu, rows: Iterable[int]) -> dict[int, int]:
+    """Each of these rows, and the one before it on its stream."""
+    ordered = sorted(rows, key=lambda row: (gpu.lane[row], gpu.start[row]))
+    return {row: one for one, row in pairwise(ordered) if gpu.lane[one] == gpu.lane[row]}
 
 
 _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
