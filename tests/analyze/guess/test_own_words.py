@@ -351,6 +351,9 @@ def test_nothing_that_claims_is_left_out() -> None:
     for short in shorter(text):
         assert {"gelu", "not", "more", "than", "5%", "between", "3", "and", "9"} <= {*short.split()}
     assert "gelu does not take more than 5% of between 3 and 9 steps" in shorter(text)
+    assert "the linear layers" not in shorter("the linear layers carry a bias")  # a count of them
+    for short in shorter("layernorm forward and backward guzzle more than 20% of gpu time"):
+        assert "layernorm" in short
     # `spread over three streams` is no bound
     assert not [
         short for short in shorter("work is spread over three streams") if "spread" not in short

@@ -9,8 +9,11 @@ from functools import cache
 from itertools import zip_longest
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.lexicon import listed
+from foretrace.analyze.guess.grammar import phrase_table
+from foretrace.analyze.guess.lattice import VERBS
+from foretrace.analyze.guess.lexicon import lexicon, listed
 from foretrace.analyze.guess.words import HEADS, LINEAR_WORDS, GuessError, language, op_words
+from foretrace.base.patterns import regex
 
 
 @cache
@@ -103,9 +106,9 @@ def shorter(text: str) -> Iterator[str]:
             if any(stays[at : at + count]):
                 continue
             if not (after := words[at + count :]) or after[0].lower() not in _BOUNDS:
-                yield re.sub(
-                    r" (the|an?|of|in|on|for|to)$", "", " ".join(words[:at] + words[at + count :])
-                )
+                left = re.sub(_LOOSE_END, "", " ".join(words[:at] + words[at + count :]))
+                if not _BROKEN.search(left) and _says_something(left):
+                    yield left
 
 
 def _claims(word: str, after: str) -> bool:
@@ -113,7 +116,32 @@ def _claims(word: str, after: str) -> bool:
     if word in _BOUNDS:
         return after[:1].isdigit() or after.lower() in listed("claiming")
     known = word in HEADS or (word in op_words() and word not in listed("everyday"))
+    known |= word in _other_names() and not VERBS & lexicon().get((word,), {}).keys()
     return known or not word.isalpha() or word in listed("claiming")
 
 
+@cache
+def _other_names() -> frozenset[str]:
+    """Words that stand for a noun of the language: `layernorm`."""
+    return frozenset(words[0] for words in phrase_table([language("plain")]) if len(words) == 1)
+
+
+def _says_something(text: str) -> bool:
+    """Whether a text has a verb or a number: `the linear layers` would be a count of them."""
+    words = text.lower().split()
+    return any(
+        word in listed("claiming")
+        or not word.isalpha()
+        or VERBS & lexicon().get((word,), {}).keys()
+        for word in words
+    )
+
+
+_LOOSE_END = r" (the|an?|of|in|on|for|to)$"
+# `waits for the at the end`, `the does no copies`, `a the kernel`
+_BROKEN = regex(
+    r"(?i)\b(?:an?|the|in|of|at|on|for|to|with|by|from) (?:(?:an?|the) )?"
+    r"(?:of|in|at|on|for|to|with|does|do|is|are|has|have|takes?)\b"
+    r"|\b(?:an?|the) (?:an?|the)\b|^(?:for|of|to|with|than|and|or)\b"
+)
 _BOUNDS = ("over", "under", "above", "below", "within", "from")  # before a number; else a place
