@@ -88,8 +88,8 @@ sentences in varied everyday words, half of them true, by people who had seen ne
 the code; each set was judged once before anything was changed. Of 1,116 sentences about 139 traces
 552 were right, 11 wrong, 104 unknown and 449 refused. Two further sets, kept apart, were judged
 after what those showed: of 120 sentences 70 right, none wrong, 11 unknown, 39 refused. Then others
-were asked for what they would type in a terminal, about 48 traces: of 312 sentences 171 were right,
-4 wrong, 38 unknown and 99 refused. All that were wrong are mended. So about a third of what people
+wrote what they would type in a terminal, about 48 traces: of 312 sentences 171 were right,
+4 wrong, 38 unknown and 99 refused. All that were wrong are right now. So about a third of what people
 write in words of their own is still refused, and is answered with what is understood of it.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
