@@ -84,13 +84,13 @@ is measured, the comparison, the number and the place. It prints what it underst
 - Upper and lower case are the same, except in names.
 
 One claim a sentence, in few words, is understood best. How much is understood was measured on
-sentences in varied everyday words, half of them true, by people who had seen neither this page nor
-the code; each set was judged once before anything was changed. Of 1,116 sentences about 139 traces
+sentences in varied everyday words, half of them true, written without a look at this page or the
+code; each set was judged once before anything was changed. Of 1,116 sentences about 139 traces
 552 were right, 11 wrong, 104 unknown and 449 refused. Two further sets, kept apart, were judged
-after what those showed: of 120 sentences 70 right, none wrong, 11 unknown, 39 refused. Then others
-wrote what they would type in a terminal, about 48 traces: of 312 sentences 171 were right,
-4 wrong, 38 unknown and 99 refused. All that were wrong are right now. So about a third of what people
-write in words of their own is still refused, and is answered with what is understood of it.
+after what those showed: of 120 sentences 70 right, none wrong, 11 unknown, 39 refused. At last 312
+were written as one would type them in a terminal, about 48 traces: 171 right, 4 wrong, 38 unknown
+and 99 refused. All that were wrong are right now. So about a third of what is written in words of
+one's own is still refused, and is answered with what is understood of it.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it expects in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction

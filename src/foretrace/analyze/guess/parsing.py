@@ -463,6 +463,8 @@ class _Splitter:
         # `AdamW is fused, one kernel per step`: one of its own, or of all?
         if about[0] and _KERNELS.match(text) and reader.said(about[0]):
             return None
+        if _OTHERS.match(text):  # than those before: not the role `other`
+            return None
         of_subject = about[0] and (_OF_THOSE.fullmatch(text) or _LATE.match(text))
         if about[1] and not of_subject and (counted := self._counted(text, about[1])):
             return counted
@@ -543,6 +545,7 @@ _AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostl
 _KERNELS = regex(
     r"(?:exactly |about |only |just )?(?:an?|one|two|three|\d+) (?:kernels?|calls?)\b(?! launch)"
 )
+_OTHERS = regex(r"no (?:other|further) ")
 _LATE = regex(r"(?:uses?|has|have) ")  # `and uses flash`: of what was said before
 _OF_THEM = regex(r"(?<=[\w%] )of (?:them|these|those|(?:their|its)( time))\b")
 _BARE_COUNT = regex(r"(?:two|three|four|five|six|\d+) [\w.:-]+(?: [\w.:-]+)?")
