@@ -141,9 +141,9 @@ def _order(window: Window, query: Query) -> Measurement:
 )
 @per_window
 def _preceded(window: Window, query: Query) -> Measurement:
-    """Whether other GPU work comes before each kernel, on its stream: right before it.
+    """Whether other GPU work comes right before each kernel, on its stream.
 
-    Unknown where something else lies between, but not another kernel of that kind.
+    It is unknown where something else lies between the two.
     """
     found, first = (certain(window, each) for each in (query.what, query.args["first"]))
     if not (found.on_gpu and first.on_gpu):
