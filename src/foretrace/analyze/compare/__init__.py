@@ -36,7 +36,7 @@ __all__ = ["Comparison", "compare", "compare_two", "document"]
 
 # Two processes of one program differ by more than the blocks of one of them, by these shares each:
 # where the host takes (almost) all of the time, and elsewhere.
-HOST_APART, GPU_APART = 0.125, 0.01
+HOST_APART, GPU_APART = 0.15, 0.01
 
 
 def compare(

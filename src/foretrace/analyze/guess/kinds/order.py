@@ -143,22 +143,23 @@ def _order(window: Window, query: Query) -> Measurement:
 def _preceded(window: Window, query: Query) -> Measurement:
     """Whether other GPU work comes right before each kernel, on its stream.
 
-    It is unknown where something else lies between the two.
+    It is unknown where something else lies between the two, and for the first work of a trace.
     """
-    found, first = (certain(window, each) for each in (query.what, query.args["first"]))
+    everything = Window(window.evidence, "the whole trace", window.evidence.by_launch[0])
+    found, first = certain(window, query.what), certain(everything, query.args["first"])
     if not (found.on_gpu and first.on_gpu):
         raise Unknown("what comes before is judged of work on the GPU")
     gpu, mine = window.evidence.trace.gpu, set(first.sure)
-    every = _ones_before(gpu, window.rows.tolist())
-    of_both = _ones_before(gpu, {*found.sure, *mine})
-    right = [every.get(row) in mine for row in found.sure]
+    before = _ones_before(gpu, everything.rows.tolist())
+    of_both = _ones_before(gpu, {*certain(everything, query.what).sure, *mine})
+    right = [before.get(row) in mine for row in found.sure]
     answers = [
-        directly or (None if of_both.get(row) in mine else False)
+        directly or (None if row not in before or of_both.get(row) in mine else False)
         for directly, row in zip(right, found.sure, strict=True)
     ]
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
     measured = f"{query.args['first'].text} right before {sum(right)} of {len(right)}"
-    why = "" if None not in answers else "something else runs between them"
+    why = "something else runs between them, or the trace begins there" if None in answers else ""
     return Measurement(verdict, measured, why * (verdict == "unknown"), rows=found.sure)
 
 
