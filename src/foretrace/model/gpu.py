@@ -216,6 +216,13 @@ class Gpu:
     def __len__(self) -> int:
         return len(self.id)
 
+    def ahead(self, rows: Ints) -> Ints:
+        """The place among these rows of the one before each on its stream; -1 where none is."""
+        order = np.lexsort((self.start[rows], self.lane[rows]))
+        lane, found = self.lane[rows[order]], np.full(len(rows), -1)
+        found[order[1:]] = np.where(lane[1:] == lane[:-1], order[:-1], -1)
+        return found
+
     def _places(self, tables: Tables) -> None:
         """Device and stream from the arguments; otherwise from the row's pid and tid."""
         self.device, self.stream, self.bytes = np.full((3, len(self.id)), NONE, np.int64)

@@ -222,10 +222,7 @@ def _delays(trace: Recording, rows: Ints, launched: Ints) -> tuple[Floats, Float
     """
     gpu = trace.gpu
     start, end, lane = gpu.start[rows], gpu.end[rows], gpu.lane[rows]
-    order = np.lexsort((start, lane))
-    same = lane[order][1:] == lane[order][:-1]
-    ahead = np.full(len(rows), -1)
-    ahead[order[1:]] = np.where(same, order[:-1], -1)
+    ahead = gpu.ahead(rows)
     freed = np.where(ahead >= 0, end[ahead], np.iinfo(np.int64).min // 2)
     queued = freed >= launched
     delay = np.maximum(start - launched, 0).astype(np.float64)

@@ -117,19 +117,16 @@ def _on_gpu(window: Window, selector: Selector) -> Selection:
         elif False not in answers:
             maybe.append(row)
     if selector.under and not selector.traits:
-        sure = sorted(sure + _launched_before(window, sure))
+        sure = sorted(sure + _launched_before(window, {*sure}))
     return Selection(True, sure, maybe, window.lost, window.gap)
 
 
-def _launched_before(window: Window, rows: list[int]) -> list[int]:
+def _launched_before(window: Window, rows: set[int]) -> list[int]:
     """More kernels of an op, whose launches came before the recording: no other op has theirs."""
-    mine, operations = (
-        {*rows},
-        {row: window.evidence.operation(row) for row in window.rows.tolist()},
-    )
+    operations = {row: window.evidence.operation(row) for row in window.rows.tolist()}
     known = [(row, one.name) for row, one in operations.items() if one.chain]
-    own = {name for row, name in known if row in mine}
-    own -= {name for row, name in known if row not in mine}
+    own = {name for row, name in known if row in rows}
+    own -= {name for row, name in known if row not in rows}
     return [row for row, one in operations.items() if not one.chain and one.name in own]
 
 

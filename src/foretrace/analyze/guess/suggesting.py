@@ -116,7 +116,7 @@ def _claims(word: str, after: str) -> bool:
     if word in _BOUNDS:
         return after[:1].isdigit() or after.lower() in listed("claiming")
     known = word in HEADS or (word in op_words() and word not in listed("everyday"))
-    known |= word in _other_names() and not VERBS & lexicon().get((word,), {}).keys()
+    known |= word in _other_names() and not _is_verb(word)
     return known or not word.isalpha() or word in listed("claiming")
 
 
@@ -129,12 +129,11 @@ def _other_names() -> frozenset[str]:
 def _says_something(text: str) -> bool:
     """Whether a text has a verb or a number: `the linear layers` would be a count of them."""
     words = text.lower().split()
-    return any(
-        word in listed("claiming")
-        or not word.isalpha()
-        or VERBS & lexicon().get((word,), {}).keys()
-        for word in words
-    )
+    return any(not word.isalpha() or word in listed("claiming") or _is_verb(word) for word in words)
+
+
+def _is_verb(word: str) -> bool:
+    return bool(VERBS & lexicon().get((word,), {}).keys())
 
 
 _LOOSE_END = r" (the|an?|of|in|on|for|to)$"

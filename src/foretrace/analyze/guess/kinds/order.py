@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -139,34 +138,42 @@ def _order(window: Window, query: Query) -> Measurement:
     26,
     "{quantifier:quantifier} {what:selector} is|are preceded by {first:selector}",
 )
-@per_window
-def _preceded(window: Window, query: Query) -> Measurement:
+def _preceded(query: Query) -> Measurement:
     """Whether other GPU work comes right before each kernel, on its stream.
 
     It is unknown where something else lies between the two, and for the first work of a trace.
     """
-    everything = Window(window.evidence, "the whole trace", window.evidence.by_launch[0])
-    found, first = certain(window, query.what), certain(everything, query.args["first"])
-    if not (found.on_gpu and first.on_gpu):
+    evidence = query.windows[0].evidence
+    whole = Window(evidence, "the whole trace", evidence.by_launch[0])
+    what, first = (certain(whole, each) for each in (query.what, query.args["first"]))
+    if not (what.on_gpu and first.on_gpu):
         raise Unknown("what comes before is judged of work on the GPU")
-    gpu, mine = window.evidence.trace.gpu, set(first.sure)
-    before = _ones_before(gpu, everything.rows.tolist())
-    of_both = _ones_before(gpu, {*certain(everything, query.what).sure, *mine})
-    right = [before.get(row) in mine for row in found.sure]
-    answers = [
-        directly or (None if row not in before or of_both.get(row) in mine else False)
-        for directly, row in zip(right, found.sure, strict=True)
-    ]
-    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
-    measured = f"{query.args['first'].text} right before {sum(right)} of {len(right)}"
-    why = "something else runs between them, or the trace begins there" if None in answers else ""
-    return Measurement(verdict, measured, why * (verdict == "unknown"), rows=found.sure)
+    mine, before = {*first.sure}, _ones_before(evidence.trace.gpu, whole.rows)
+    # with nothing of another kind between them
+    nearest = _ones_before(evidence.trace.gpu, np.union1d(what.sure, first.sure).astype(np.int64))
+    told = {
+        row: before.get(row) in mine
+        or (False if row in before and nearest.get(row) not in mine else None)
+        for row in what.sure
+    }
+    return per_window(lambda window, query: _told_of(window, query, told))(query)
 
 
-def _ones_before(gpu: Gpu, rows: Iterable[int]) -> dict[int, int]:
-    """Each of these rows, and the one before it on its stream."""
-    ordered = sorted(rows, key=lambda row: (gpu.lane[row], gpu.start[row]))
-    return {row: one for one, row in pairwise(ordered) if gpu.lane[one] == gpu.lane[row]}
+def _told_of(window: Window, query: Query, told: Mapping[int, bool | None]) -> Measurement:
+    rows = [row for row in window.rows.tolist() if row in told]
+    answers = [told[row] for row in rows]
+    verdict = judge_all(query.args["quantifier"], answers, False)
+    measured = f"{query.args['first'].text} right before {answers.count(True)} of {len(rows)}"
+    between = verdict == "unknown" and None in answers
+    why = "something else runs between them, or the trace begins there" if between else ""
+    return Measurement(verdict, measured, why, rows=rows)
+
+
+def _ones_before(gpu: Gpu, rows: Ints) -> dict[int, int]:
+    """Each of these rows that has one before it on its stream, and that one."""
+    ahead = gpu.ahead(rows)
+    some = ahead >= 0
+    return dict(zip(rows[some].tolist(), rows[ahead[some]].tolist(), strict=True))
 
 
 _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
