@@ -161,6 +161,8 @@ def _preceded(query: Query) -> Measurement:
 
 def _told_of(window: Window, query: Query, told: Mapping[int, bool | None]) -> Measurement:
     rows = [row for row in window.rows.tolist() if row in told]
+    if not rows and query.args["quantifier"] == "every":
+        raise Unknown(f"no {query.what.text} to judge")
     answers = [told[row] for row in rows]
     verdict = judge_all(query.args["quantifier"], answers, False)
     measured = f"{query.args['first'].text} right before {answers.count(True)} of {len(rows)}"
