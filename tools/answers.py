@@ -1,0 +1,340 @@
+"""Freeze what every command answers, and show what a change of the code did to the answers.
+
+    python tools/answers.py write build/before            # every answer of this checkout
+    python tools/answers.py write build/before --at REV   # the same of another revision
+    python tools/answers.py diff build/before build/after # what differs, command by command
+    python tools/answers.py diff build/before build/after --show 'look/.*' --lines 40
+
+An answer is the exit code, stdout and stderr of one command on one recording: those that ship,
+those of the tests, and what FORETRACE_SHARED (../shared) holds beside the checkout. Its name stays
+the same when a command is renamed, so that a rename shows as a difference of the text alone.
+`--replace OLD=NEW` applies to both sides, which proves that a rename is all that changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("FORETRACE_SHARED", ROOT.parent / "shared"))
+OUT = "{out}"  # a folder for files that a command writes; they are part of the answer
+PREDICTIONS = (
+    "kernels <= 5",
+    "gpu idle < 10%",
+    "memcpys == 0",
+    "kernels > 3",
+    "gemm > 40%",
+    "gemm runs in bf16",
+    "gelu and mul are fused",
+    "per step: kernels == 5",
+    "waits == 0",
+    "host-bound",
+)
+# name of the answer: what to type on one trace
+TRACE = {
+    "look": ["look", "{t}"],
+    "look-all": ["look", "{t}", "--all"],
+    "look-json": ["look", "{t}", "--json"],
+    "fixes": ["whatif", "{t}"],
+    "expect": ["guess", "--from", "{t}"],
+    "check": ["check", "{t}", "--all", *(word for text in PREDICTIONS for word in ("-g", text))],
+    "export": ["export", "{t}", "--csv", "-"],
+}
+SHIPPED_TRACE = {
+    "look-markdown": ["look", "{t}", "--markdown"],
+    "fixes-json": ["whatif", "{t}", "--json"],
+    "expect-json": ["guess", "--from", "{t}", "--json"],
+    "check-json": [
+        "check",
+        "{t}",
+        "--json",
+        *(word for text in PREDICTIONS for word in ("-g", text)),
+    ],
+    "collapsed": ["export", "{t}", "--collapsed", "-"],
+    "speedscope": ["export", "{t}", "--speedscope", "-"],
+    "perfetto": ["perfetto", "{t}", "--annotated", f"{OUT}/copy.json", "--no-browser"],
+    "report": ["report", "{t}", "-o", f"{OUT}/report.html"],
+}
+PAIR = {
+    "compare": ["compare", "{a}", "{b}"],
+    "compare-all": ["compare", "{a}", "{b}", "--all"],
+    "compare-json": ["compare", "{a}", "{b}", "--json"],
+}
+WHY = {
+    "why": ["why", "{t}"],
+    "why-all": ["why", "{t}", "--all"],
+    "why-json": ["why", "{t}", "--json"],
+    "why-page": ["why", "{t}", "--html", f"{OUT}/why.html"],
+}
+MEMORY = {
+    "memory": ["memory", "{t}"],
+    "memory-top": ["memory", "{t}", "--top", "40"],
+    "memory-json": ["memory", "{t}", "--json"],
+    "memory-page": ["memory", "{t}", "--html", f"{OUT}/memory.html"],
+}
+JOB = {
+    "job": ["job", "{t}"],
+    "job-all": ["job", "{t}", "--all"],
+    "job-json": ["job", "{t}", "--json"],
+    "job-page": ["job", "{t}", "--html", f"{OUT}/job.html"],
+    "job-perfetto": ["job", "{t}", "--perfetto", f"{OUT}/job.json"],
+    "look-set": ["look", "{t}"],
+}
+ONCE = {
+    "roofs": ["roofs", "--show", "h200", "--all"],
+    "roofs-json": ["roofs", "--show", "h200", "--json"],
+    "gemms-near": ["gemms", "--near", "8192x3072x768"],
+    "gemms-near-json": ["gemms", "--near", "4000x700x900", "--json"],
+    "shapes": ["shapes", "mlp", "--recorded", "h200", "--all"],
+    "recordings": ["recordings"],
+    "recordings-word": ["recordings", "attention"],
+    "explain-list": ["explain"],
+    "ladder-claims": ["ladder", "--recorded", "h200"],
+    "history": ["history", "tests/recorded/pages/history/runs", "--all"],
+    "history-json": ["history", "tests/recorded/pages/history/runs", "--json"],
+    "try": ["look", "tried"],
+    "schemas": ["schema"],
+}
+
+
+def short(path: Path) -> str:
+    """A name that stays: below the folder of recordings, the tests' or the shared one."""
+    for folder in (ROOT / "src/foretrace/read/recordings", ROOT / "tests/recorded", SHARED):
+        if path.is_relative_to(folder):
+            return str(path.relative_to(folder)).replace("/", "-").split(".json")[0]
+    return path.name
+
+
+def answers(only: str) -> Iterator[list[tuple[str, list[str]]]]:
+    """The commands by name, those of one recording together."""
+    shipped = ROOT / "src/foretrace/read/recordings/h200"
+    own = [path for path in sorted(shipped.rglob("*.json.gz")) if ".why" not in str(path)]
+    tests = sorted((ROOT / "tests/recorded").glob("*.json.gz"))
+    public = sorted((SHARED / "traces/public").rglob("*.json.gz"))
+    public += sorted((SHARED / "traces").glob("[ghm]*/*.json.gz"))
+    public += sorted((SHARED / "traces/public").rglob("*.sqlite.gz"))
+    faults = sorted((SHARED / "faults").glob("*.json.gz"))
+    logs = sorted((SHARED / "traces/compile").glob("*")) + sorted(
+        path for path in (SHARED / "traces/public/torch_trace").glob("*") if path.is_file()
+    )
+    ranks = SHARED / "traces/public"
+    groups: list[tuple[dict[str, list[str]], dict[str, object]]] = []
+    groups += [(TRACE | SHIPPED_TRACE, {"t": path}) for path in own]
+    groups += [(TRACE, {"t": path}) for path in [*public, *tests, *faults]]
+    groups += [(WHY, {"t": path}) for path in [*sorted((shipped / "why").glob("*.json.gz")), *logs]]
+    snapshots = [
+        *(shipped / "memory").glob("*.pickle.xz"),
+        *(SHARED / "traces/memory").glob("*.pickle"),
+    ]
+    groups += [(MEMORY, {"t": path}) for path in sorted(snapshots)]
+    groups += [(JOB, {"t": ranks / "more/{v100_dlrm}"}), (JOB, {"t": ranks / "{ranks}"})]
+    for bad in sorted((SHARED / "faults").glob("*_bad.json.gz")):
+        groups.append((PAIR, {"t": bad, "a": bad, "b": Path(str(bad).replace("_bad", "_good"))}))
+    for eager in sorted((shipped / "ladder").glob("*_eager_*.json.gz")):
+        for other in sorted((shipped / "ladder").glob(eager.name.replace("_eager_", "_*_"))):
+            groups.append((PAIR, {"t": other, "a": eager, "b": other}))
+    one = {f"explain-{name}": ["explain", name] for name in names("rules", "fixes")}
+    groups.append((one, {}))
+    kernels = (
+        (SHARED / "reference/kernel-names.jsonl").read_text().splitlines()
+        if SHARED.is_dir()
+        else []
+    )
+    every = [json.loads(line)["name"] for line in kernels]
+    groups.append(({f"name-{at:04}": ["name", text] for at, text in enumerate(every)}, {}))
+    groups.append((ONCE, {}))
+    for commands, given in groups:
+        label = short(given["t"]) if "t" in given else "once"  # type: ignore[arg-type]
+        found = [
+            (f"{name}/{label}", [word.format(out=OUT, **given) for word in words])
+            for name, words in commands.items()
+            if re.match(only, f"{name}/{label}")
+        ]
+        if found:
+            yield found
+
+
+def names(*rooms: str) -> list[str]:
+    """Every rule and fix has the name of its file."""
+    found = [
+        path for room in rooms for path in (ROOT / "src/foretrace/analyze" / room).glob("[a-z]*.py")
+    ]
+    return sorted(path.stem for path in found)
+
+
+def ranks_of(path: str, place: Path) -> str:
+    """`FOLDER/{NAME}` means a folder that holds links to the traces of that name."""
+    if not (match := re.fullmatch(r"(.*)/\{(\w+)\}", path)):
+        return path
+    folder = place / match[2]
+    folder.mkdir(exist_ok=True)
+    for trace in Path(match[1]).glob(f"{match[2]}_*.json.gz"):
+        with contextlib.suppress(FileExistsError):
+            (folder / trace.name).symlink_to(trace)
+    return str(folder)
+
+
+def run(commands: list[tuple[str, list[str]]], folder: str) -> int:
+    """Run the commands of one recording in this process, and write their answers."""
+    os.chdir(ROOT)
+    from foretrace.base import notices
+    from foretrace.cli import main
+
+    for name, words in commands:
+        with tempfile.TemporaryDirectory() as out:
+            place = Path(folder) / name
+            words = [ranks_of(word.replace(OUT, out), Path(folder).parent) for word in words]
+            notices._said = set()
+            said, warned = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
+                try:
+                    code: object = main(words)
+                except SystemExit as leaving:
+                    code = leaving.code
+            said.flush()
+            parts = [
+                f"exit {code}",
+                said.buffer.getvalue().decode("utf-8", "replace"),
+                warned.getvalue(),
+            ]  # type: ignore[attr-defined]
+            for path in sorted(Path(out).rglob("*")):
+                parts += [f"--- {path.name}", page_data(path.read_text("utf-8", "replace"))]
+            text = "\n".join(parts).replace(out, "OUT").replace(str(ROOT), "ROOT")
+            text = text.replace(str(SHARED), "SHARED").replace(str(Path(folder).parent), "FOLDER")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+    return len(commands)
+
+
+def page_data(text: str) -> str:
+    """Of an HTML page what is data: its scripts and styles come from web/, which has own tests."""
+    if not text.lstrip()[:9].lower().startswith("<!doctype"):
+        return text
+    text = re.sub(r"<style.*?</style>", "", text, flags=re.S)
+    return re.sub(r"<script(?![^>]*json)[^>]*>.*?</script>", "", text, flags=re.S)
+
+
+def write(folder: Path, only: str, at: str) -> None:
+    """All answers of this checkout, or of a revision with the runner that it has."""
+    if at:
+        with tempfile.TemporaryDirectory() as place:
+            tree = f"{place}/tree"
+            subprocess.run(
+                ["git", "worktree", "add", "-q", "--detach", tree, at], cwd=ROOT, check=True
+            )
+            line = [
+                sys.executable,
+                "tools/answers.py",
+                "write",
+                str(folder.absolute()),
+                "--only",
+                only,
+            ]
+            env = {**os.environ, "FORETRACE_SHARED": str(SHARED)}
+            try:
+                subprocess.run(line, cwd=tree, env=env, check=True)
+            finally:
+                subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ |= {
+            "COLUMNS": "80",
+            "NO_COLOR": "1",
+            "FORETRACE_CACHE": cache,
+            "PYTHONPATH": str(ROOT / "src"),
+        }
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        sys.path.insert(0, str(ROOT / "src"))
+        folder.mkdir(parents=True, exist_ok=True)
+        todo = list(answers(only))
+        done = 0
+        with ProcessPoolExecutor(
+            os.cpu_count(), get_context("spawn"), max_tasks_per_child=20
+        ) as pool:
+            for one in as_completed(
+                [pool.submit(run, each, str(folder.absolute())) for each in todo]
+            ):
+                done += one.result()
+                if sys.stderr.isatty():
+                    print(f"\r{done} answers", end="", file=sys.stderr)
+    print(f"{done} answers in {folder}")
+
+
+def read(folder: Path) -> dict[str, str]:
+    """Answers by name."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def diff(before: Path, after: Path, show: str, lines: int, replace: list[str]) -> int:
+    """Count what differs by command, and show the lines of those that are named."""
+    a, b = read(before), read(after)
+    for each in replace:
+        old, _, new = each.partition("=")
+        a = {name: re.sub(old, new, text) for name, text in a.items()}
+        b = {name: re.sub(old, new, text) for name, text in b.items()}
+    changed = sorted(name for name in a.keys() & b.keys() if a[name] != b[name])
+    for title, found in (
+        ("changed", changed),
+        ("gone", sorted(a.keys() - b.keys())),
+        ("new", sorted(b.keys() - a.keys())),
+    ):
+        counts = Counter(name.partition("/")[0] for name in found)
+        counts = Counter({re.sub(r"-\d{4}$", "", name): 0 for name in counts}) + counts
+        print(
+            f"{title}: {len(found)} of {len(a)}", *(f"{n} {c}" for n, c in counts.items()), sep="  "
+        )
+    kinds: Counter[tuple[str, ...]] = Counter()
+    for name in changed:
+        pieces = difflib.unified_diff(
+            a[name].splitlines(), b[name].splitlines(), "before", "after", "", "", 0
+        )
+        different = [line for line in pieces if not line.startswith(("---", "+++", "@@"))]
+        kinds[tuple(line[:160] for line in different[:2])] += 1
+        if show and re.match(show, name):
+            print(f"\n{name}", *(line[:400] for line in different[:lines]), sep="\n  ")
+    for kind, count in kinds.most_common(15 if not show else 0):
+        print(f"\n{count} begin:", *kind, sep="\n  ")
+    return 1 if changed or a.keys() != b.keys() else 0
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    kinds = parser.add_subparsers(dest="what", required=True)
+    writes = kinds.add_parser("write")
+    writes.add_argument("folder", type=Path)
+    writes.add_argument("--only", default="", help="a regular expression of names: look/llama")
+    writes.add_argument("--at", default="", help="a revision of git")
+    compares = kinds.add_parser("diff")
+    compares.add_argument("before", type=Path)
+    compares.add_argument("after", type=Path)
+    compares.add_argument("--show", default="")
+    compares.add_argument("--lines", type=int, default=20)
+    compares.add_argument("--replace", action="append", default=[], metavar="REGEX=TEXT")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = parsed()
+    if given.what == "write":
+        write(given.folder, given.only, given.at)
+    else:
+        sys.exit(diff(given.before, given.after, given.show, given.lines, given.replace))
