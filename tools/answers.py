@@ -25,7 +25,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -155,17 +154,23 @@ def answers(only: str) -> Iterator[list[tuple[str, list[str]]]]:
         else []
     )
     every = [json.loads(line)["name"] for line in kernels]
-    groups.append(({f"name-{at:04}": ["name", text] for at, text in enumerate(every)}, {}))
+    named = [(f"name-{at:04}", ["name", text]) for at, text in enumerate(every)]
+    groups += [(dict(named[at : at + 200]), {}) for at in range(0, len(named), 200)]
     groups.append((ONCE, {}))
     for commands, given in groups:
         label = short(given["t"]) if "t" in given else "once"  # type: ignore[arg-type]
         found = [
-            (f"{name}/{label}", [word.format(out=OUT, **given) for word in words])
+            (f"{name}/{label}", [filled(word, given) for word in words])
             for name, words in commands.items()
             if re.match(only, f"{name}/{label}")
         ]
         if found:
             yield found
+
+
+def filled(word: str, given: dict[str, object]) -> str:
+    """A word of a command with the paths of its recordings; kernel names hold braces too."""
+    return re.sub(r"\{([tab])\}", lambda letter: str(given.get(letter[1], letter[0])), word)
 
 
 def names(*rooms: str) -> list[str]:
@@ -188,8 +193,9 @@ def ranks_of(path: str, place: Path) -> str:
     return str(folder)
 
 
-def run(commands: list[tuple[str, list[str]]], folder: str) -> int:
+def run(work: tuple[list[tuple[str, list[str]]], str]) -> int:
     """Run the commands of one recording in this process, and write their answers."""
+    commands, folder = work
     os.chdir(ROOT)
     from foretrace.base import notices
     from foretrace.cli import main
@@ -262,13 +268,10 @@ def write(folder: Path, only: str, at: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         todo = list(answers(only))
         done = 0
-        with ProcessPoolExecutor(
-            os.cpu_count(), get_context("spawn"), max_tasks_per_child=20
-        ) as pool:
-            for one in as_completed(
-                [pool.submit(run, each, str(folder.absolute())) for each in todo]
-            ):
-                done += one.result()
+        work = [(commands, str(folder.absolute())) for commands in todo]
+        with get_context("spawn").Pool(os.cpu_count(), maxtasksperchild=20) as pool:
+            for count in pool.imap_unordered(run, work):
+                done += count
                 if sys.stderr.isatty():
                     print(f"\r{done} answers", end="", file=sys.stderr)
     print(f"{done} answers in {folder}")
