@@ -37,10 +37,3 @@ test("there is no circle", () => {
 test("no module writes markup", () => {
   for (const path of modules) assert.doesNotMatch(readFileSync(`src/${path}`, "utf8"), MARKUP, path);
 });
-
-test("modules stay small", () => {
-  for (const path of modules.filter((each) => each !== "data/documents.ts")) {
-    const lines = readFileSync(`src/${path}`, "utf8").split("\n").length - 1;
-    assert.ok(lines <= 600, `${path} has ${lines} lines`);
-  }
-});
