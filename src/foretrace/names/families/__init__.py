@@ -1,4 +1,4 @@
-"""Kernel names, decoded: one file per family of names, found by `plugins`; adding one touches no
+"""Kernel names, decoded: one file per library, found by `plugins`; adding a family touches no
 other.
 
 `decode` is total: any string gives a `KernelId`, whatever its length; a name that no family knows
