@@ -6,12 +6,11 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from foretrace.base.errors import ForetraceError
 from foretrace.cli import _options as use
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     default=60,
 )
 @use.flag("--stop", "End the script once its steps are recorded.")
-@use.flag("--counters", "Also count memory traffic by level, as foretrace counters does.")
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -60,15 +58,10 @@ def command(
 
     With --why the script is compiled afresh, without caches, and `foretrace why TRACE` shows what
     torch.compile did and why.
-
-    With --counters the script runs twice more under Nsight Compute, up to the end of its last
-    recorded step, and the counters of that step are joined to the kernels of the trace.
     """
     for word in misplaced(arguments):
         before = f"to set it for foretrace, write it before {script}"
         click.echo(f"note: {word} goes to the script; {before}", err=True)
-    if given.pop("counters"):
-        return _count(script, arguments, no_look, as_json)
     from foretrace.record.profiling import need_torch
 
     need_torch()
@@ -178,55 +171,6 @@ def _comparison(trace: Path) -> str:
         if before.exists() and _error(before) is None:
             return f"foretrace compare {before} {trace}"
     return f"change the script, record it again, then foretrace compare {trace} {after}"
-
-
-def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:
-    """Record in a process of its own, count, and show both."""
-    from foretrace.cli.counters import LAUNCHES, count
-    from foretrace.model.opening import open as open_trace
-    from foretrace.schema.documents import encode
-    from foretrace.show.overview.counter_document import counters_document
-    from foretrace.show.render.counters_page import page
-    from foretrace.show.render.terminal import drawn
-
-    given = click.get_current_context().params
-    passed = {
-        name: given[name] for name in ("module", "steps", "warmup", "wait", "steps_at", "folder")
-    }
-    path, found = count(
-        script, arguments, {**passed, "launches": LAUNCHES, "recording": _recording(passed)}
-    )
-    if no_look:
-        click.echo(path)
-        return 0
-    document = counters_document(open_trace(path), found)
-    if as_json:
-        click.echo(encode(document))
-        return 0
-    show(Path(path))
-    exports = " ".join(f"--ncu {each.export.path}" for each in found)
-    more = f"more: foretrace counters {path} {exports} --all"
-    found_page = page(document, every=False, width=use.width(), more=more)
-    click.echo("\n" + drawn(found_page, bold=use.shows_bold(), width=use.width()))
-    return 0
-
-
-def _recording(passed: Collection[str]) -> tuple[str, ...]:
-    """The other options of this command line, for the process that records."""
-    context = click.get_current_context()
-    words: list[str] = []
-    for option in context.command.params:
-        name, is_option = str(option.name), isinstance(option, click.Option)
-        if name in (*passed, "counters", "as_json", "no_look") or not is_option:
-            continue
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[name]
-        if isinstance(value, bool):
-            words.append(option.opts[0] if value else option.secondary_opts[0])
-        else:
-            words += [option.opts[0], str(value)]
-    return tuple(words)
 
 
 def _progress(text: str) -> None:

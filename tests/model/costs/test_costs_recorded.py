@@ -113,7 +113,7 @@ class TestTheMlp:
         assert liger == [Cost(None, 100_663_296, 50_331_648)] * 3
 
     def test_the_fused_kernel_reads_its_arguments_and_writes_one(self) -> None:
-        """The counters of an H200 read 98.9 MB and wrote 52.4 MB (docs/counters.md)."""
+        """The counters of an H200 read 98.9 MB and wrote 52.4 MB (docs/costs.md)."""
         fused = [
             priced(op)
             for op in launched(recorded("mlp_compiled"))

@@ -7,7 +7,7 @@ the forward saved has the shapes that the function implies.
 
 Inductor's launcher records the arguments of a Triton kernel, not which of them are inputs or
 outputs: each tensor counts once. Where the name says gelu or silu and mul and there are two
-tensors, both are read and one is written (`docs/counters.md`): an estimate, as the mul may be by a
+tensors, both are read and one is written (`docs/costs.md`): an estimate, as the mul may be by a
 number. A kernel reaches at most one element of an argument for each point of its grid, whose sizes
 follow the tensors among the arguments. The count is a lower bound where every argument covers the
 grid or one of its sizes. Elsewhere it is an estimate: an index may pick rows of a table. A matmul

@@ -55,7 +55,7 @@ CAUSES: dict[str, tuple[str, str, str]] = {
     ),
     "counters_empty": (
         "no counter of a kernel is in the trace",
-        "foretrace counters SCRIPT reads them with Nsight Compute",
+        "Nsight Compute counts them",
         "kineto#1412",
     ),
     "stream_overlap": (
