@@ -25,6 +25,7 @@ from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.model.groups import GpuWork
+from foretrace.model.query import QueryProcess
 from foretrace.read import recordings
 from foretrace.schema.kernel import KernelId
 from sweep import looped
@@ -241,18 +242,18 @@ def test_every_limit_is_documented_with_its_default() -> None:
 
 def test_every_table_is_documented_with_its_columns() -> None:
     trace = foretrace.open(recordings.traces()["mlp_eager"], cache=False)
-    rows = re.findall(r"^\| `(\w+)` \| .* \| ((?:`\w+` ?)+) \|$", _page("sql.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ((?:`\w+` ?)+) \|$", _page("python.md"), re.MULTILINE)
     told = {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
     assert told == {name: trace.table(name).columns for name in trace.table_names()}
 
 
 def test_the_queries_of_the_page_run() -> None:
     trace = foretrace.open(recordings.traces()["mlp_eager"], cache=False)
-    queries = re.findall(
-        r"^    (?:foretrace sql TRACE \")?(select [^\"\n]+)", _page("sql.md"), re.MULTILINE
-    )
-    assert len(queries) == 3
-    assert all(trace.sql(query).height for query in queries)
+    queries = re.findall(r"^    (select .+)", _page("serve.md"), re.MULTILINE)
+    assert len(queries) == 2
+    for query in queries:
+        with contextlib.closing(QueryProcess()) as process:
+            assert process.run(trace, query, Limits(), 10).count
 
 
 def test_every_public_name_is_documented() -> None:

@@ -152,7 +152,7 @@ def test_every_command_answers_with_broken_plugins(
         ["check", MLP, "-g", "kernels == 5", "-g", "in mlp_fwd: 3 gemm"],
         ["compare", MLP, MLP],
         ["guess", "--from", MLP],
-        ["sql", MLP, "select name, role, flops from kernels"],
+        ["export", MLP, "--csv", "-"],
         ["name", "gemm_kernel"],
         ["run", "--help"],
         ["ladder", "--recorded", "h200", "--only", "mlp"],

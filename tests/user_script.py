@@ -9,7 +9,7 @@ def read(path: str) -> None:
     trace: ft.Trace = ft.open(path)
     both: list[ft.Trace] = ft.open_all(path, cache=False)
     print(ft.__version__, trace.path, trace.source, trace.event_count, trace.about.device)
-    print(trace.kernels.height, trace.ops.columns, trace.sql("select 1").height, len(both))
+    print(trace.kernels.height, trace.ops.columns, len(both))
     print(trace.ledger.seen, [note.text for note in trace.ledger.notes], trace.has("gpu"))
     document: ft.Look = ft.look(trace)
     print(document.totals.kernels, document.trace.device, document.ledger.notes)

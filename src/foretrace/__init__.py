@@ -1,7 +1,7 @@
 """foretrace: guess first, then look. Capture, read, check and compare PyTorch profiler traces.
 
     import foretrace as ft
-    trace = ft.open("trace.json.gz")  # tables: trace.kernels, trace.ops, trace.sql("select ...")
+    trace = ft.open("trace.json.gz")  # tables: trace.kernels, trace.ops
     ft.look(trace)                    # the document of `foretrace look --json`; print it
     ft.findings(trace)                # what the rules found
     ft.compare("a.json.gz", "b.json.gz")  # paths and names of recordings do as well

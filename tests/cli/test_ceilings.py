@@ -31,7 +31,6 @@ COMMANDS = {
     "look": ["look", MLP],
     "compare": ["compare", MLP, MLP],
     "check": ["check", MLP, "-g", "kernels < 5"],
-    "sql": ["sql", MLP, "select 1"],
     "report": ["report", MLP, "-o", "OUT/r.html"],
     "share": ["share", MLP, "--to", "OUT"],
     "perfetto": ["perfetto", MLP, "--annotated", "OUT/p.json", "--no-browser"],

@@ -63,7 +63,6 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
         ["look", MLP, "--bad"],
         ["look", MLP, "--limit", "depth=x"],
         ["look", MLP, "--limit", "depth=0"],
-        ["sql", MLP, "select 1", "--rows", "-1"],
         ["share", MLP, "--to", ""],
     ):
         assert main(arguments) == 2
@@ -160,33 +159,11 @@ def test_an_option_after_the_script_is_named() -> None:
 
 def test_limits_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Every help had the whole list; the page of look has it."""
-    assert main(["sql", "--help"]) == 0
+    assert main(["export", "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = next(row for row, line in enumerate(lines) if "--limit NAME=NUMBER" in line)
     assert lines[at + 1].endswith("(foretrace docs look).")
     assert lines[at + 2].lstrip().startswith("-h, --help")
-
-
-def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sql", MLP, "select count(*) as n from kernels", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 15}]
-    assert main(["sql", MLP]) == 0
-    assert "kernels: id, name" in capsys.readouterr().out
-    assert main(["sql", MLP, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["tables"]["names"] == ["name"]
-    assert main(["sql", MLP, "select 1", "--json", "--csv"]) == 2
-    assert "choose one" in capsys.readouterr().err
-    assert main(["sql", MLP, "select nonsense from kernels"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    for reads in (
-        "read_csv('/etc/passwd')",
-        "read_csv/**/('x')",
-        "\"read_csv\"('x')",
-        "SCAN_PARQUET ('x')",
-    ):
-        assert main(["sql", MLP, f"select * from {reads}"]) == 2
-        assert "nothing else" in capsys.readouterr().err
-    assert main(["sql", MLP, "select bytes_read from kernels", "--json"]) == 0
 
 
 def test_nothing_is_served_of_a_path_that_cannot_be_read(

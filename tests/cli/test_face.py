@@ -38,7 +38,7 @@ def test_help_lists_every_command_in_its_group_uncut(capsys: pytest.CaptureFixtu
         (["run", "mpl"], "mlp"),
         (["bench", "gelu"], "geglu"),
         (["shapes", "mpl"], "mlp"),
-        (["docs", "sq"], "sql"),
+        (["docs", "expor"], "export"),
         (["schema", "loook"], "look"),
     ],
 )
@@ -63,7 +63,7 @@ def _completions(words: list[str], incomplete: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["look", "check", "compare", "guess", "sql", "report", "serve", "share", "record", "worth"],
+    ["look", "check", "compare", "guess", "export", "report", "serve", "share", "record", "worth"],
 )
 def test_the_shell_completes_file_names(name: str) -> None:
     assert _completions([name], "tra") == [("file", "tra")]
@@ -101,9 +101,9 @@ def test_the_help_of_a_command_names_a_page_that_is_there(name: str) -> None:
 
 def test_docs_lists_the_pages_and_prints_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs"]) == 0
-    assert re.search(r"^sql +SQL over a trace$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["docs", "sql"]) == 0
-    assert capsys.readouterr().out == docs_command.pages()["sql"].read_text()
+    assert re.search(r"^jobs +A job of many ranks$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["docs", "jobs"]) == 0
+    assert capsys.readouterr().out == docs_command.pages()["jobs"].read_text()
 
 
 def test_an_installed_package_reads_its_own_pages(

@@ -83,10 +83,10 @@ def test_what_an_encoding_lacks_is_escaped(env: dict[str, str], tmp_path: Path) 
     events = [{"ph": "X", "cat": "kernel", "name": NAME, "ts": 1, "dur": 1, "pid": 0, "tid": 7}]
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": events}))
-    done = shell(["sql", str(path), "select name from kernels", "--json"], "", **env)
+    done = shell(["look", str(path), "--json"], "", **env)
     assert (done.returncode, done.stderr) == (0, b"")
     text = done.stdout.decode(env.get("PYTHONIOENCODING", "utf-8"))
-    assert json.loads(text)["rows"] == [{"name": NAME}]
+    assert [row["name"] for row in json.loads(text)["kernels"]] == [NAME]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "shift-jis", "utf-8"])
@@ -129,7 +129,7 @@ def test_a_signal_while_tables_are_saved_leaves_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """Interrupting while tables are saved left a draft in the cache."""
-    command = [sys.executable, "-c", SLOW, "sql", MLP, "select 1"]
+    command = [sys.executable, "-c", SLOW, "check", MLP, "-g", "kernels > 0"]
     env = {**os.environ, "FORETRACE_CACHE": str(tmp_path)}
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env) as process:
         assert process.stdout is not None

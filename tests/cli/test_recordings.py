@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -11,16 +12,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import foretrace
 from foretrace import TraceError
+from foretrace.base.budget import Limits
 from foretrace.cli import main, tour
 from foretrace.cli.tour import THEN
 from foretrace.learn.ladder import climb
+from foretrace.model.query import QueryProcess
 from foretrace.read import recordings
 from foretrace.schema.documents.tries import read_tried
 from sweep import looped
@@ -161,12 +163,16 @@ def test_the_start_of_several_files_is_no_wrong_name(
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
 # the climbs are those of tests/learn/ladder/test_climb.py, the report that of tests/show/html
-RUNS = r"^\|.*`(foretrace (?!ladder|report)[^`]+)`"
+RUNS = r"^\|.*`(foretrace (?!ladder|report|serve)[^`]+)`"
 COMMANDS = re.findall(RUNS, PAGE.read_text("utf-8"), re.MULTILINE)
+FRAMES = re.findall(
+    r"^\|.*`ft.open\(\"(\w+)\"\).(\w+).select\((.+)\)`", PAGE.read_text("utf-8"), re.M
+)
+QUERY = re.findall(r"^\|.*`(select [^`]+)`.*`foretrace serve (\w+)`", PAGE.read_text("utf-8"), re.M)
 
 
 def test_the_page_has_a_view_for_every_figure() -> None:
-    assert len(COMMANDS) > 25
+    assert len(COMMANDS) + len(FRAMES) + len(QUERY) > 30
 
 
 @pytest.mark.sweep(4)
@@ -177,6 +183,18 @@ def test_the_view_can_be_seen(command: str, capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) > 1
     assert captured.err == ""
+
+
+@pytest.mark.parametrize(("name", "table", "columns"), FRAMES)
+def test_the_frame_has_the_columns(name: str, table: str, columns: str) -> None:
+    trace = foretrace.open(name, cache=False)
+    assert trace.table(table).select(columns.replace('"', "").split(", ")).height > 1
+
+
+def test_the_query_has_rows() -> None:
+    [(query, name)] = QUERY
+    with contextlib.closing(QueryProcess()) as process:
+        assert process.run(foretrace.open(name, cache=False), query, Limits(), 100).count > 1
 
 
 @pytest.fixture
@@ -292,7 +310,7 @@ def at_a_terminal(tmp_path: Path, *typed: str) -> str:
     shown, answers, around = b"", iter(typed), {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=around) as done:
         os.close(theirs)
-        with suppress(OSError):  # the terminal closes with the process
+        with contextlib.suppress(OSError):  # the terminal closes with the process
             while block := os.read(ours, 65536):
                 shown += block
                 if shown.endswith(b"> "):

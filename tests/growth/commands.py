@@ -19,7 +19,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export": ("export", TRACE, "--csv", OUT + ".csv", "--speedscope", OUT + ".json"),
     "collapsed": ("export", TRACE, "--collapsed", OUT + ".txt"),
     "perfetto": ("perfetto", TRACE, "--annotated", OUT + ".json.gz", "--no-browser"),
-    "sql": ("sql", TRACE, "select name, count(*) n from events group by name order by n"),
     "guess": ("guess", "--from", TRACE),
     "lesson": ("lesson", TRACE, "--json"),
     "job": ("job", "{job}", "--all"),

@@ -25,7 +25,7 @@ import processes
 from corpus.places import RECORDED
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
-from foretrace.cli import main
+from foretrace.cli import _described
 from foretrace.model import query as query_process
 from foretrace.model.query import QueryProcess
 
@@ -34,14 +34,15 @@ TRACE = foretrace.open(MLP, cache=False)
 ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) select * from t"
 
 
-def ask(query: str, rows: int | None = None) -> query_process.QueryResult:
+def ask(query: str, rows: int = 1000) -> query_process.QueryResult:
     with contextlib.closing(QueryProcess()) as process:
         return process.run(TRACE, query, Limits(), rows)
 
 
 def test_a_result_and_its_first_rows() -> None:
-    whole = ask("select id, name, grid, dur_ns / 1000.0 us from kernels order by id")
-    assert whole.frame.equals(TRACE.sql("select id, name, grid, dur_ns / 1000.0 us from kernels"))
+    whole = ask("select id, name, grid, dur_ns from kernels order by id")
+    kernels = TRACE.kernels.select("id", "name", "grid", "dur_ns")
+    assert whole.frame.equals(kernels)
     first = ask("select name from kernels", 3)
     assert (first.frame.height, first.count) == (3, 15)
     with pytest.raises(UsageError, match="no column 'nme': did you mean name"):
@@ -79,42 +80,40 @@ def _limited(what: int, most: int) -> Iterator[None]:
         resource.setrlimit(what, before)
 
 
-def test_a_limit_on_files_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("capsys")  # whoever says it drops stdout
+def test_a_limit_on_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with _limited(resource.RLIMIT_FSIZE, 4096):
-        assert main(["sql", str(MLP), "select * from kernels", "--no-cache"]) == 2
+        with pytest.raises(OSError) as large:
+            ask("select * from kernels")
+        assert _described(large.value) == (
+            "File too large: the limit is 4,096 bytes; raise it with ulimit -f",
+            2,
+        )
         process = QueryProcess()
-    assert capsys.readouterr().err == (
-        "foretrace: File too large: the limit is 4,096 bytes; raise it with ulimit -f\n"
-    )
     with contextlib.closing(process), pytest.raises(OSError, match="File too large"):
-        process.run(TRACE, "select unnest(generate_series(1, 10000)) from steps", Limits())
+        process.run(TRACE, "select unnest(generate_series(1, 10000)) from steps", Limits(), 10**6)
 
     def refused(name: str) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(os, "memfd_create", refused)
-    assert main(["sql", str(MLP), "select * from kernels", "--no-cache"]) == 2
+    with pytest.raises(OSError) as many:
+        ask("select * from kernels")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    assert capsys.readouterr().err == (
-        f"foretrace: Too many open files: the limit is {most:,}; raise it with ulimit -n\n"
-    )
+    said = f"Too many open files: the limit is {most:,}; raise it with ulimit -n"
+    assert _described(many.value) == (said, 2)
 
 
-def test_limits_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_are_those_of_the_viewer() -> None:
     series = "select * from generate_series(1, 1000000000)"
-    assert main(["sql", str(MLP), series, "--limit", "memory=512MiB", "--no-cache"]) == 3
-    said = capsys.readouterr().err
-    assert "more than 0.5 GiB of memory [E_TOO_MUCH_MEMORY]" in said
-    assert said.count("\n") == 1
-    with (
-        contextlib.closing(QueryProcess()) as process,
-        pytest.raises(LimitError, match="did not end within 1 s"),
+    for query, limits, said in (
+        (series, Limits(memory=1 << 29), r"more than 0.5 GiB of memory \[E_TOO_MUCH_MEMORY\]"),
+        (ENDLESS, Limits(seconds=1), "did not end within 1 s"),
     ):
-        process.run(TRACE, ENDLESS, Limits(seconds=1))
+        with contextlib.closing(QueryProcess()) as process, pytest.raises(LimitError, match=said):
+            process.run(TRACE, query, limits, 10)
     with contextlib.closing(QueryProcess()) as process:
-        assert process.run(TRACE, "select 1", Limits(seconds=10**30, memory=10**30)).count == 1
+        assert process.run(TRACE, "select 1", Limits(seconds=10**30, memory=10**30), 9).count == 1
 
 
 @pytest.mark.parametrize("function", ["read_csv", "read_parquet"])
@@ -149,16 +148,24 @@ def test_the_process_inherits_nothing_it_does_not_need(monkeypatch: pytest.Monke
     processes.until_gone(pid)
 
 
-def test_an_interrupt_ends_both_processes() -> None:
-    """Ctrl+C on the command line leaves no query behind; neither does a kill."""
-    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-        command = [sys.executable, "-m", "foretrace", "sql", str(MLP), ENDLESS, "--no-cache"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
-            started = processes.query_process(running.pid)
-            running.send_signal(number)
-            assert running.wait(30) == status
-            assert b"Traceback" not in running.stderr.read()  # type: ignore[union-attr]
-        processes.until_gone(started)
+ASKING = """
+import sys
+import foretrace
+from foretrace.base.budget import Limits
+from foretrace.model.query import QueryProcess
+QueryProcess().run(foretrace.open(sys.argv[1], cache=False), sys.argv[2], Limits(), 10)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_ends_the_viewer_ends_its_query(number: signal.Signals) -> None:
+    """Ctrl+C leaves no query behind; neither does a kill."""
+    command = [sys.executable, "-c", ASKING, str(MLP), ENDLESS]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+        started = processes.query_process(running.pid)
+        running.send_signal(number)
+        running.wait(30)
+    processes.until_gone(started)
 
 
 class LateLine:
@@ -193,7 +200,7 @@ def test_what_is_ended_never_waits_for_the_next_process(monkeypatch: pytest.Monk
     monkeypatch.setattr(process, "_line", line)
     monkeypatch.setattr(process._process, "wait", later)
     with ThreadPoolExecutor() as threads:
-        running = threads.submit(process.run, TRACE, ENDLESS, Limits())
+        running = threads.submit(process.run, TRACE, ENDLESS, Limits(), 10)
         line.looked_up.wait(10)
         process.close()
         with contextlib.closing(QueryProcess()):  # its line may have the same number

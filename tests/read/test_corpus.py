@@ -324,7 +324,7 @@ def test_folder_names_its_candidates(tmp_path: Path) -> None:
     """B42: a folder with several traces is a question, and the answer is in the message."""
     for name in ("rank0.json", "rank1.json"):
         (tmp_path / name).write_bytes(G0)
-    ran = run("sql", os.fspath(tmp_path), "select 1", "--no-cache")
+    ran = run("export", os.fspath(tmp_path), "--csv", "-", "--no-cache")
     assert ran.code == 2
     assert "rank0.json" in ran.err
     assert "rank1.json" in ran.err

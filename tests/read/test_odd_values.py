@@ -161,7 +161,7 @@ def test_tensors_and_tensor_lists(tmp_path: Path) -> None:
     assert [found.dims, found.strides] == [lists["Input Dims"], lists["Input Strides"]]
     assert [found.types, found.concrete] == [lists["Input type"], lists["Concrete Inputs"]]
     assert found.tensors == [[2, 3]]
-    (row,) = trace.sql("select dims, list_dims from shapes").to_dicts()
+    (row,) = trace.table("shapes").select("dims", "list_dims").to_dicts()
     assert row["dims"] == [[2, 3], [], None, None]
     assert row["list_dims"] == [None, None, [[4, 5], [6]], [[7]]]
 

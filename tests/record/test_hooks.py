@@ -44,7 +44,7 @@ def test_steps_that_compile_are_not_recorded(
 
     trace = foretrace.open(tmp_path / "t.json.gz", cache=False)
     assert len(trace.steps) == 3
-    names = set(trace.sql("select name from regions")["name"])
+    names = set(trace.regions["name"])
     assert "plain" in names
     assert not any(name.startswith("compiles") for name in names)
     assert json.loads((tmp_path / "t.run.json").read_text())["timing"]["calls_timed"] > 0

@@ -193,12 +193,12 @@ class Analysis(Recording):
         return self.tables["tracks"]
 
     def table(self, name: str) -> pl.DataFrame:
-        """Any table by name, as `sql` sees them."""
+        """Any table by name, as the query box of `serve` sees them."""
         frame: pl.DataFrame = getattr(self, name) if name in _OWN else self.tables[name]
         return frame
 
     def table_names(self) -> list[str]:
-        """The names that `table` and `sql` take."""
+        """The names that `table` takes."""
         return [*_OWN, *(name for name in TABLES if name not in _OWN)]
 
 

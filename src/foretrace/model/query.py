@@ -1,9 +1,8 @@
 """SQL over the tables of a trace, through Polars: a query reads these tables and nothing else.
 
-`run` works in this process, for Python. The commands and the viewer use `QueryProcess`, because a
-query may take all memory, never end, or crash Polars. Its process starts before there is a query
-(Polars takes 0.2 s to import), is handed the tables as files without a name, and runs one query
-under limits. It ends with whoever started it.
+It runs in a process of its own, because a query may take all memory, never end, or crash Polars.
+The process starts before there is a query (Polars takes 0.2 s to import), is handed the tables as
+files without a name, and runs one query under limits. It ends with whoever started it.
 """
 
 from __future__ import annotations
@@ -40,16 +39,6 @@ _READS = regex(
 _UNKNOWN = regex(r"(column|relation)(?: named)? [\"']([^\"']+)[\"']")
 
 
-def run(trace: Analysis, query: str) -> pl.DataFrame:
-    """The result of one query; a mistake in it is a `UsageError` that says what to write."""
-    tables = tables_of(trace, query)
-    try:
-        return pl.SQLContext(tables, eager=True).execute(query)
-    # Polars raises errors of a dozen kinds for bad SQL
-    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001
-        raise mistake(str(error), trace, tables) from None
-
-
 def check(query: str) -> None:
     """Refuse a query that does anything but read tables."""
     if not _READS.match(query):
@@ -77,7 +66,8 @@ def mistake(said: str, trace: Analysis, tables: dict[str, pl.DataFrame]) -> Usag
     is_column = unknown[1] == "column"
     names, wrong = (list(columns) if is_column else trace.table_names()), unknown[2]
     close = get_close_matches(wrong.lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`foretrace sql TRACE` lists them"
+    known = f"choose one of {', '.join(names)}"
+    hint = f"did you mean {' or '.join(close)}?" if close else known
     return UsageError(f"sql: no {'column' if is_column else 'table'} {wrong!r}: {hint}")
 
 
@@ -93,7 +83,7 @@ _CHILD = "from foretrace.model.query_child import main; main()"
 
 
 class QueryResult(Struct, frozen=True):
-    """The rows of a result, or the first of them, and how many there are."""
+    """The first rows of a result, and how many there are."""
 
     frame: pl.DataFrame
     count: int
@@ -128,10 +118,8 @@ class QueryProcess:
         with self._waiting:
             self._line.close()
 
-    def run(
-        self, trace: Analysis, query: str, limits: Limits, rows: int | None = None
-    ) -> QueryResult:
-        """The result of one query, its first `rows` rows, or all of them."""
+    def run(self, trace: Analysis, query: str, limits: Limits, rows: int) -> QueryResult:
+        """The first `rows` rows of one query, and how many there are."""
         tables = tables_of(trace, query)
         size = int(sum(table.estimated_size() for table in tables.values()))
         seconds = min(limits.seconds or SECONDS, MOST_SECONDS)

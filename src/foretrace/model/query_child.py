@@ -75,12 +75,12 @@ def _confine(seconds: int, memory: int) -> None:
     signal.alarm(seconds)
 
 
-def _answer(tables: dict[str, pl.DataFrame], query: str, rows: int | None, reply: Any) -> None:
+def _answer(tables: dict[str, pl.DataFrame], query: str, rows: int, reply: Any) -> None:
     """One line of JSON and the first rows, or one line that says what was wrong."""
     content = io.BytesIO()
     try:
         frame = pl.SQLContext(tables, eager=True).execute(query)
-        (frame if rows is None else frame.head(rows)).write_ipc(content)
+        frame.head(rows).write_ipc(content)
         said: dict[str, Any] = {"count": frame.height}
     except MemoryError:
         os.abort()  # as Polars does where Rust gets no memory

@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from foretrace.base.files import replacing
 from foretrace.model.analysis import Analysis
 from foretrace.model.modules import Modules
@@ -38,12 +36,6 @@ class Trace(Analysis, Viewed):
     def modules(self) -> Modules:
         """The nn.Modules and what was launched in them, where the profiler recorded them."""
         return Modules(self)
-
-    def sql(self, query: str) -> pl.DataFrame:
-        """Run one SQL query over the tables; see `table_names`."""
-        from foretrace.model.query import run
-
-        return run(self, query)
 
     def to_pandas(self, table: str = "events") -> pd.DataFrame:
         """A table as a pandas frame (needs `pip install 'foretrace[pandas]'`)."""

@@ -7,8 +7,8 @@
     names       name; its place is its number, in sorted order
     shapes      event, signature: a place in `signatures`
 
-`docs/sql.md` lists the columns of the others. `event` is the place of a row in `events`, so a side
-table joins by plain indexing. A column is null where the trace has no such record.
+`docs/python.md` lists the columns of the others. `event` is the place of a row in `events`, so a
+side table joins by plain indexing. A column is null where the trace has no such record.
 
 A signature has one entry per argument. In `dims` and `strides` a tensor is a list of numbers, a
 TensorList is null, and anything else (and a tensor without dimensions) is an empty list. The sizes

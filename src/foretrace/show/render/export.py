@@ -1,4 +1,4 @@
-"""Tables as JSON, CSV or text, and GPU time as stacks for other tools: collapsed, speedscope."""
+"""Tables as JSON or CSV, and GPU time as stacks for other tools: collapsed, speedscope."""
 
 from __future__ import annotations
 
@@ -17,22 +17,9 @@ from foretrace.model.arguments import json_text
 from foretrace.model.cpu_ops import computing_ops
 from foretrace.model.flame import Scopes, Stack, Stacks, host_stacks
 from foretrace.model.trace import Trace
-from foretrace.show.render.terminal import csv_cell, plain, table
+from foretrace.show.render.terminal import csv_cell, plain
 
 AT_ONCE = 10_000  # rows in a part of a text
-
-
-def json_parts(frame: pl.DataFrame) -> Iterator[str]:
-    """A document with a list of objects, one per row, in parts: it may be larger than memory."""
-    yield f'{{"schema": 1, "columns": {_dumped(frame.columns)}, "rows": ['
-    for at, part in enumerate(frame.iter_slices(AT_ONCE)):
-        rows = [_dumped(dict(zip(frame.columns, row, strict=True))) for row in json_rows(part)]
-        yield (", " if at and rows else "") + ", ".join(rows)
-    yield "]}\n"
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def json_rows(frame: pl.DataFrame) -> list[list[Any]]:
@@ -65,15 +52,6 @@ def _lines(rows: Iterable[list[str]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
-
-
-def table_text(frame: pl.DataFrame, count: int) -> str:
-    """The rows as an aligned table, the first of `count`."""
-    shown = [[_cell(value) for value in row] for row in frame.iter_rows()]
-    words = tuple(at for at, kind in enumerate(frame.dtypes) if not kind.is_numeric())
-    text = table(frame.columns, shown, left=words, width=160, indent="")
-    more = count - frame.height
-    return text + (f"\n… and {more:,} more rows (--rows {count})" if more else "")
 
 
 def _cell(value: Any) -> str:
