@@ -27,7 +27,7 @@ tour: $(RUN_STAMP)
 
 # The articles' programs on this machine: sets up torch first.
 ladder: $(LADDER_STAMP)
-	@$(BIN)/python -m foretrace ladder $(ARGS)
+	@$(BIN)/python -m foretrace lab ladder $(ARGS)
 
 # All but the tests need one core each, and two run at a time; the tests use every core.
 test:

@@ -64,10 +64,10 @@ def test_the_ladder_sets_up_torch_once(checkout: Path) -> None:
         said.splitlines()[-1]
         == "torch could not be installed: ERROR: No matching distribution found for torch"
     )
-    assert calls[-1] == "-m foretrace ladder"
+    assert calls[-1] == "-m foretrace lab ladder"
     # tried again, and nothing else; then never again
     assert made(checkout, "ladder")[1][0].endswith("requirements/ladder.txt")
-    assert made(checkout, "ladder")[1] == ["-m foretrace ladder"]
+    assert made(checkout, "ladder")[1] == ["-m foretrace lab ladder"]
 
 
 def test_torch_is_one_version_everywhere() -> None:

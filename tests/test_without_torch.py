@@ -31,8 +31,8 @@ for name in ("torch", "triton", "transformers", "pandas", "pyarrow"):
 from foretrace.read import recordings
 from foretrace.cli import main
 assert main(["tour", "-o", sys.argv[1]]) == 0
-assert main(["ladder", "--recorded", "h200", "--only", "linear"]) == 0  # the tour climbs all
-assert main(["ladder"]) == 4
+assert main(["lab", "ladder", "--recorded", "h200", "--only", "linear"]) == 0  # the tour climbs all
+assert main(["lab", "ladder"]) == 4
 assert main(["why", "mlp_why", "--not-fused"]) == 0
 for name in ("mlp_eager", "mlp_compiled"):  # the ladder reads them all
     assert main(["look", str(recordings.traces()[name]), "--json", "--no-cache"]) == 0

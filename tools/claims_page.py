@@ -13,10 +13,11 @@ HEAD = """# Claims
 
 <!-- Written by `python tools/claims_page.py`; change the claims, not this page. -->
 
-`foretrace ladder` checks what the Hugging Face series "Profiling in PyTorch" and four commentaries
-on its Part 2 say. Each claim has a number, the sentence it comes from, the program that the
-sentence is about, one or more predictions, and for each of them the outcome and what was measured.
-`foretrace ladder --claim B21` prints one of them.
+`foretrace lab ladder` checks what the Hugging Face series "Profiling in PyTorch" and four
+commentaries on its Part 2 say. Each claim has a number, the sentence it comes from, the program
+that the sentence is about, one or more predictions, and for each of them the outcome and what was
+measured.
+`foretrace lab ladder --claim B21` prints one of them.
 
 | outcome | means |
 |---|---|
@@ -34,7 +35,7 @@ another order, judge one sentence, [B15](#b15), which is about any two runs of o
 
 `B` numbers are claims, `E` numbers are loose or wrong sentences of the articles and those of the
 commentaries, `H` numbers were found on an H200. This page shows the recorded climb, `foretrace
-ladder --recorded h200`. [The ladder](ladder.md) explains the rungs.
+lab ladder --recorded h200`. [The ladder](ladder.md) explains the rungs.
 
 """
 

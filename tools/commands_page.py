@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from foretrace.cli import GROUPS, described_as
 from foretrace.cli import foretrace as program
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
@@ -47,17 +46,14 @@ _FORETRACE_COMPLETE=fish_source foretrace | source      # fish, in ~/.config/fis
 
 
 def page() -> str:
-    """Every group with its commands, and the whole help of each."""
+    """The whole help of each command."""
     top = program.make_context("foretrace", [], resilient_parsing=True)
     parts = [HEAD]
-    for group in GROUPS:
-        parts.append(f"## {group}\n")
-        for name in program.list_commands(top):
-            own, summary = described_as(name)
-            command = program.get_command(top, name)
-            if own == group and command is not None:
-                parts.append(f"### foretrace {name}\n\n{summary}.\n")
-                parts += _helps(click.Context(command, top, name))
+    for name in program.list_commands(top):
+        command = program.get_command(top, name)
+        if command is not None:
+            parts.append(f"## foretrace {name}\n")
+            parts += _helps(click.Context(command, top, name))
     return "\n".join(parts)
 
 

@@ -1,8 +1,8 @@
 """Writes a map of matmuls that ships with the package, from the files of one sweep or several.
 
-foretrace gemms -o card.parquet                                     on the card, two minutes
+foretrace lab gemms -o card.parquet                                     on the card, two minutes
 python tools/gemm_points.py > points.txt                            more matmuls, where few are
-foretrace gemms --points points.txt -o more.parquet                 on the card, two minutes
+foretrace lab gemms --points points.txt -o more.parquet                 on the card, two minutes
 python tools/gemm_map.py card.heldout.jsonl.gz card.sweep.jsonl.gz more.sweep.jsonl.gz
 """
 

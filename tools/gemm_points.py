@@ -1,7 +1,7 @@
 """Prints matmuls that a map should hold as well: kinds whose times are guessed worst.
 
 python tools/gemm_points.py 10000 > points.txt          anywhere
-foretrace gemms --points points.txt -o more.parquet     on the card
+foretrace lab gemms --points points.txt -o more.parquet     on the card
 """
 
 from __future__ import annotations

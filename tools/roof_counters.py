@@ -1,5 +1,5 @@
-"""Counts the kernels of `foretrace roofs` with Nsight Compute, and prints what it counted over what
-they move or compute. Needs the card.
+"""Counts the kernels of `foretrace lab roofs` with Nsight Compute, and prints what it counted over
+what they move or compute. Needs the card.
 
 python tools/roof_counters.py walks         reads, writes and copies, half a minute
 python tools/roof_counters.py arithmetic    tensor cores and matmuls
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
 
 def walks() -> Iterator[Counted]:
-    """Reads, writes and copies by working set, as `foretrace roofs` launches them."""
+    """Reads, writes and copies by working set, as `foretrace lab roofs` launches them."""
     from foretrace.record.experiments.roofs import gpu as gpu_memory
 
     for way in gpu_memory.WAYS:

@@ -123,20 +123,15 @@ def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
 # they are given no trace
 MAKERS = frozenset(
     [
-        "bench",
         "docs",
         "explain",
-        "gemms",
+        "lab",
         "mcp",
         "name",
         "record",
         "remote",
-        "roofs",
-        "run",
         "schema",
-        "shapes",
         "try",
-        "worth",
     ]
 )
 
@@ -270,7 +265,7 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_profiler_that_saves_time_is_noise() -> None:
-    from foretrace.cli.run import _overhead
+    from foretrace.cli.lab.run import _overhead
 
     assert _overhead(0.25) == "the profiler adds 25.0% to the host time"
     assert _overhead(-0.157).endswith("within the noise")

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from foretrace.cli import GROUPS, described_as, main
+from foretrace.cli import FIRST, REMOVED, Commands, main
 from foretrace.cli import docs as docs_command
 from foretrace.cli import foretrace as group
 from sweep import looped
@@ -20,24 +20,40 @@ from sweep import looped
 COMMANDS = group.list_commands(click.Context(group))
 
 
-def test_help_lists_every_command_in_its_group_uncut(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("words", [[], ["lab"]])
+def test_help_lists_every_command_with_its_summary_uncut(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--help"]) == 0
     text = capsys.readouterr().out
-    sections = dict(re.findall(r"^([A-Z][\w ]+):\n((?:  .+\n)+)", text, re.MULTILINE))
-    for name in COMMANDS:
-        own, summary = described_as(name)
-        assert own in GROUPS, name
-        assert re.search(rf"^  {name} +{re.escape(summary)}$", sections[own], re.MULTILINE)
+    every = group if not words else group.get_command(click.Context(group), "lab")
+    assert isinstance(every, Commands)
+    names = every.list_commands(click.Context(every))
+    assert re.findall(r"^  (\w+) {2,}[A-Z]", text, re.MULTILINE) == names
+    for name in names:
+        assert re.search(rf"^  {name} +{re.escape(every.summary(name))}$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_first_commands_come_first() -> None:
+    assert COMMANDS[:9] == [*FIRST]
+    assert COMMANDS[9:] == sorted(COMMANDS[9:])
+
+
+def test_a_removed_command_says_what_to_type_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in REMOVED.keys() - COMMANDS:
+        assert main([name, "x", "--json"]) == 2
+        said = capsys.readouterr().err
+        assert said == f"foretrace: foretrace {name} is gone; instead: {REMOVED[name]}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
         (["lok"], "look"),
-        (["run", "mpl"], "mlp"),
-        (["bench", "gelu"], "geglu"),
-        (["shapes", "mpl"], "mlp"),
+        (["lab", "run", "mpl"], "mlp"),
+        (["lab", "bench", "gelu"], "geglu"),
+        (["lab", "shapes", "mpl"], "mlp"),
         (["docs", "expor"], "export"),
         (["schema", "loook"], "look"),
     ],
@@ -52,7 +68,7 @@ def test_a_mistyped_word_gets_a_suggestion(
 def test_a_word_that_is_close_to_nothing_gets_the_choices(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["run", "zzzzzz"]) == 2
+    assert main(["lab", "run", "zzzzzz"]) == 2
     assert "choose one of matmul_add, linear, mlp" in capsys.readouterr().err
 
 
@@ -63,13 +79,13 @@ def _completions(words: list[str], incomplete: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["look", "check", "compare", "guess", "export", "report", "serve", "share", "record", "worth"],
+    ["look", "check", "compare", "guess", "export", "report", "serve", "share", "record", "try"],
 )
 def test_the_shell_completes_file_names(name: str) -> None:
     assert _completions([name], "tra") == [("file", "tra")]
 
 
-@pytest.mark.parametrize("words", [["run"], ["shapes"], ["ladder", "--only"]])
+@pytest.mark.parametrize("words", [["lab", "run"], ["lab", "shapes"], ["lab", "ladder", "--only"]])
 def test_the_shell_completes_rungs(words: list[str]) -> None:
     assert [value for _, value in _completions(words, "m")] == ["matmul_add", "mlp", "model"]
 

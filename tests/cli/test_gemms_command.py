@@ -1,4 +1,4 @@
-"""`foretrace gemms`: what it prints, and what it refuses."""
+"""`foretrace lab gemms`: what it prints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["gemms", *words])
+    code = main(["lab", "gemms", *words])
     said = capsys.readouterr()
     return code, said.out, said.err
 

@@ -41,15 +41,15 @@ def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[s
 
 
 def test_the_recorded_run_of_shapes_has_liger(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["shapes", "mlp", "--recorded", "h200", "--json"]) == 0
+    assert main(["lab", "shapes", "mlp", "--recorded", "h200", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["device"] == "NVIDIA H200"
     assert not document["left_out"]
     assert {"eager", "automatic", "liger", "fused"} <= {c["name"] for c in document["contenders"]}
     assert all(len(c["visits"]) == len(document["shapes"]) for c in document["contenders"])
-    assert main(["shapes", "block", "--recorded", "h200"]) == 2
+    assert main(["lab", "shapes", "block", "--recorded", "h200"]) == 2
     assert "choose from mlp" in capsys.readouterr().err
-    assert main(["shapes", "mlp", "--recorded", "h200", "--sweep", "batch=8"]) == 2
+    assert main(["lab", "shapes", "mlp", "--recorded", "h200", "--sweep", "batch=8"]) == 2
     assert "leave out what says how to run" in capsys.readouterr().err
 
 

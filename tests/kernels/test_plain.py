@@ -256,7 +256,7 @@ found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "triton" else found(name, *more)
 sys.modules["triton"] = None
 from foretrace.cli import main
-sys.exit(main(["bench", *{words}]))
+sys.exit(main(["lab", "bench", *{words}]))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, "foretrace[bench]" in ended.stderr) == (4, True), ended.stderr

@@ -102,7 +102,7 @@ def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
 
 @pytest.mark.parametrize("part", ["--only linear", "--claim E17"])
 def test_a_climb(part: str) -> None:
-    answer = run("ladder", *part.split(), "--recorded", "h200", "--json").doc
+    answer = run("lab", "ladder", *part.split(), "--recorded", "h200", "--json").doc
     fits(answer, ladder.DOCUMENT)
     assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)
     assert answer["schema"] == 2

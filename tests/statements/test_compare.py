@@ -43,7 +43,7 @@ def test_profiled_times_do_not_decide() -> None:
     found = compare(recorded("mlp_eager"), recorded("mlp_compiled"))
     assert found.verdict.answer == "inconclusive"
     assert found.worth.saves_ns_per_call is None
-    assert "foretrace worth" in found.verdict.text
+    assert "foretrace record" in found.verdict.text
 
 
 def test_run_records_decide() -> None:

@@ -1,8 +1,8 @@
 """The command line: one thin file per command, found by name and imported when it is used.
 
-The docstring of a command's file starts with `GROUP: SUMMARY.` and `foretrace --help` reads that
-line alone, because importing every command would take longer than the answer. `main` is the only
-place that prints errors: one line on stderr, and a documented exit code.
+The first line of a command's file is its summary. `foretrace --help` reads that line alone, because
+importing every command would take longer than the answer. `main` is the only place that prints
+errors: one line on stderr, and a documented exit code.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,25 @@ from foretrace.base.files import module_names
 from foretrace.cli._process import drop
 
 INTERNAL_ERROR = 70
-GROUPS = ("Read", "Predict", "Record and measure", "Share")  # as `foretrace --help` lists them
+FIRST = ("record", "look", "compare", "check", "try", "report", "serve", "why", "memory")
+# commands that are gone, and what to type instead
+REMOVED = {
+    "counters": "Nsight Compute shows its own: ncu python SCRIPT",
+    "sql": "type queries into the box of foretrace serve, or use the frames of foretrace.open",
+    "remote": "ssh HOST foretrace record SCRIPT, or foretrace record --hf-job FLAVOR SCRIPT",
+    "share": "foretrace export TRACE --to shared",
+    "perfetto": "foretrace export TRACE --to perfetto",
+    "guess": "foretrace look TRACE --guess; what holds on a trace: foretrace check TRACE --write",
+    "name": "foretrace explain KERNEL",
+    "schema": "foretrace docs schema NAME",
+    "recordings": "foretrace look --list",
+    "whatif": "foretrace look TRACE --fixes",
+    "worth": "foretrace try --only compile SCRIPT",
+    **{
+        name: f"foretrace lab {name}"
+        for name in ("ladder", "run", "bench", "gemms", "roofs", "shapes")
+    },
+}
 # packages whose name on PyPI differs from the module's
 _PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}
 # the refusals of a write; those of a file name it
@@ -39,39 +58,52 @@ class SuggestingGroup(click.Group):
         name, names = args[0], self.list_commands(ctx)
         if name in names or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
+        if ctx.parent is None and name in REMOVED:
+            raise click.UsageError(f"foretrace {name} is gone; instead: {REMOVED[name]}", ctx)
         hint = nearest(name, names, f"choose one of {', '.join(names)}")
         raise click.UsageError(f"no {self.what} {name!r}: {hint}", ctx)
 
 
 class Commands(SuggestingGroup):
-    """Every module of this package whose name has no leading underscore is a command."""
+    """Every module of a package whose name has no leading underscore is a command."""
+
+    def __init__(self, *given: Any, package: str = __name__, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.package = package
+        self.folder = Path(__file__).parent.joinpath(*package.split(".")[2:])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the modules, in alphabetical order."""
-        return module_names(__path__)
+        """The first commands, then the others in alphabetical order."""
+        names = module_names([str(self.folder)])
+        if self.package != __name__:
+            return names
+        return [*FIRST, *sorted({*names, "lab"} - {*FIRST})]  # lab is a package
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of that name and take its `command`."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        command: click.Command = import_module(f"{self.package}.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by group, each with its whole summary."""
+        """List the commands, the first ones apart, each with its whole summary."""
         names = self.list_commands(ctx)
-        width = max(map(len, names))  # one column for all groups
-        described = [(name.ljust(width), *described_as(name)) for name in names]
-        for group in GROUPS:
-            with formatter.section(group):
-                formatter.write_dl([(name, text) for name, own, text in described if own == group])
+        width = max(map(len, names))  # one column for both parts
+        parts = {"Commands": names}
+        if self.package == __name__:
+            parts = {"First": [*FIRST], "Further": names[len(FIRST) :]}
+        for title, part in parts.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self.summary(name)) for name in part])
 
-
-def described_as(command: str) -> tuple[str, str]:
-    """The group and the summary of a command, from the first line of its file."""
-    with (Path(__file__).parent / f"{command}.py").open(encoding="utf-8") as source:
-        group, _, summary = source.readline().strip().strip('"').partition(": ")
-    return group, summary.removesuffix(".")
+    def summary(self, command: str) -> str:
+        """The first line of a command's file."""
+        file = self.folder / f"{command}.py"
+        with (file if file.exists() else self.folder / command / "__init__.py").open(
+            encoding="utf-8"
+        ) as source:
+            return source.readline().strip().strip('"').removesuffix(".")
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Predict: Check predictions about a trace: hit, miss or unknown."""
+"""Check predictions about a trace: hit, miss or unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Show what changed between two traces, and whether it pays off."""
+"""Show what changed between two traces, and whether it pays off."""
 
 from __future__ import annotations
 

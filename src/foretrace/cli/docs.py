@@ -1,4 +1,4 @@
-"""Read: Print a page of this documentation."""
+"""Print a page of this documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Explain a rule or a fix, with an example."""
+"""Explain a rule or a fix, with an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share: Write time by module for flame graphs and spreadsheets."""
+"""Write time by module for flame graphs and spreadsheets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predict: Answer questions about a trace before you see it."""
+"""Answer questions about a trace before you see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Show a program over its commits, and where it changed."""
+"""Show a program over its commits, and where it changed."""
 
 from __future__ import annotations
 

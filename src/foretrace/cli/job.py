@@ -1,4 +1,4 @@
-"""Read: Show which rank makes the others wait, and what is exposed."""
+"""Show which rank makes the others wait, and what is exposed."""
 
 from __future__ import annotations
 

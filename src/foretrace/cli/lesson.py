@@ -1,4 +1,4 @@
-"""Predict: Be shown a program, predict, and see at once why."""
+"""Be shown a program, predict, and see at once why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Show what bounds a step, and what to do first."""
+"""Show what bounds a step, and what to do first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share: Answer an agent's questions about traces over MCP."""
+"""Answer an agent's questions about traces over MCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Show what filled the GPU's memory, and what lowers the peak."""
+"""Show what filled the GPU's memory, and what lowers the peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read: Explain a kernel name, part by part."""
+"""Explain a kernel name, part by part."""
 
 from __future__ import annotations
 

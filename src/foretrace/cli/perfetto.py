@@ -1,4 +1,4 @@
-"""Share: Open a trace in Perfetto without uploading it."""
+"""Open a trace in Perfetto without uploading it."""
 
 from __future__ import annotations
 

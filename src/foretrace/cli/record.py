@@ -1,4 +1,4 @@
-"""Record and measure: Profile a script without changing it."""
+"""Profile a script without changing it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from foretrace.base.errors import ForetraceError
+from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.cli import _options as use
 from foretrace.cli._process import collecting_as_usual
-from foretrace.cli.run import as_module, recording_options, show, steps_at
 
 if TYPE_CHECKING:
     from foretrace.record.profiling.compiler_records import Bundle
     from foretrace.record.profiling.script import RecordedScript
+
+# the options of every command that records
+recording_options = use.joined(
+    use.shown("--steps", "Steps to record.", type=click.IntRange(1), default=3),
+    use.shown("--warmup", "Calls before recording starts.", type=click.IntRange(0), default=3),
+    use.shown("--shapes/--no-shapes", "Record the shapes of inputs.", default=True),
+    use.flag("--stacks", "Record Python stacks (slow)."),
+    use.flag("--memory", "Record allocations; on a GPU also keep the allocator's snapshot."),
+    use.flag("--modules", "Record the module of each op (with --stacks)."),
+    use.flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
+    use.flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
+    use.option("-o --out", use.OUT, to="folder"),
+    use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
+    use.flag("--no-look", "Write the files and stop; this needs torch alone."),
+    use.as_json,
+)
+# of every command that runs a script
+as_module = use.flag("-m --module", "SCRIPT is the name of a module, as in python -m.")
+# of every command that finds the steps of a script
+steps_at = use.shown(
+    "--steps-at",
+    "What begins a step: a call of the outermost module, or what follows optimizer.step.",
+    type=click.Choice(("auto", "forward", "optimizer", "none")),
+    default="auto",
+)
 
 
 @click.command(
@@ -177,3 +201,14 @@ def _progress(text: str) -> None:
     """A line of its own: the script prints on the same terminal."""
     if sys.stderr.isatty():
         click.echo(f"foretrace: {text}", err=True)
+
+
+def show(trace: Path) -> None:
+    """Look at a trace just written; only here capturing needs the reader."""
+    try:
+        from foretrace.cli.look import command as look
+
+        look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
+    except ImportError as problem:
+        message = f"wrote {trace}; to look at it: pip install foretrace (or pass --no-look)"
+        raise MissingError(message) from problem

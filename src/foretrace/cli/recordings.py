@@ -1,4 +1,4 @@
-"""Read: List the recordings that ship with foretrace."""
+"""List the recordings that ship with foretrace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command(word: str | None, card: str, reading: use.Reading) -> int:
     programs = {each.on.trace: each.on for each in find(OTHER_ORDER).predictions if each.on.setup}
     others = [name for name in chosen if name in programs]
     if others:
-        why = f"another order than the articles' (ladder --claim {OTHER_ORDER})"
+        why = f"another order than the articles' (lab ladder --claim {OTHER_ORDER})"
         code = min((programs[name].code for name in others), key=len)
         click.echo(f"  {' and '.join(others)}: {code}, {why}")
     if logged := [name for name in chosen if name in recordings.explained(card)]:

@@ -1,4 +1,4 @@
-"""Record and measure: Run a script on another machine and bring its traces back."""
+"""Run a script on another machine and bring its traces back."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
 
         click.echo(plan_text(document, bold=use.shows_bold()))
     elif document.traces and not given["no_look"]:
-        from foretrace.cli.run import show
+        from foretrace.cli.record import show
 
         _say(f"{plural(len(document.brought), 'file')} in {Path(given['out']) / document.run}")
         show(Path(document.traces[0]))

@@ -1,4 +1,4 @@
-"""Share: Write one self-contained HTML page about one trace or several."""
+"""Write one self-contained HTML page about one trace or several."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--guesses FILE",
     "Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.",
 )
-@use.option("--ladder FILE", "A climb to show: the JSON of foretrace ladder --json.")
+@use.option("--ladder FILE", "A climb to show: the JSON of foretrace lab ladder --json.")
 @use.option("--tried FILE", "A try to show: the JSON of foretrace try --json.")
 @use.steers
 @use.opens_trace

@@ -1,4 +1,4 @@
-"""Read: Print the JSON Schema of a --json document."""
+"""Print the JSON Schema of a --json document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share: Browse a folder of traces in a local viewer."""
+"""Browse a folder of traces in a local viewer."""
 
 from __future__ import annotations
 

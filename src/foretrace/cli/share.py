@@ -1,4 +1,4 @@
-"""Share: Publish traces and reports with private data removed."""
+"""Publish traces and reports with private data removed."""
 
 from __future__ import annotations
 

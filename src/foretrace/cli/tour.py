@@ -1,4 +1,4 @@
-"""Read: Guess what three programs do, then see what foretrace tells."""
+"""Guess what three programs do, then see what foretrace tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record and measure: Apply known fixes to a script, measure each, and write the patch."""
+"""Apply known fixes to a script, measure each, and write the patch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,30 @@ import click
 
 from foretrace.base.errors import UsageError, nearest
 from foretrace.cli import _options as use
-from foretrace.cli.run import BEFORE_SCRIPT, trying_options
+from foretrace.cli.record import as_module, steps_at
 
 
-@click.command(name="try", epilog="See: foretrace docs try", context_settings=BEFORE_SCRIPT)
+@click.command(
+    name="try",
+    epilog="See: foretrace docs try",
+    context_settings={"allow_interspersed_args": False},
+)
 @use.option("--only FIX", "Try this fix; may be repeated.", multiple=True)
-@trying_options
+@as_module
+@use.option(
+    "--steps", "Steps of a block; by default as many as need 0.1 s.", type=click.IntRange(1)
+)
+@use.shown("--rounds", "Blocks with and without each fix.", type=click.IntRange(3), default=11)
+@use.shown("--budget", "Time for everything: 90s, 10m, 1h.", default="10m")
+@steps_at
+@use.option("--patch FILE", "Where the patch goes; by default SCRIPT.patch.")
+@use.option("--html FILE", "Also write a page with a bar for each fix.")
+@use.flag("--overwrite", "Replace the patch and the page of an earlier run.")
 @use.flag("--all", "Also try what the replay predicts to bring nothing, and what takes minutes.")
 @use.flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
 @use.flag("--guess", "Ask first which fix will help most.")
+@click.argument("script", type=click.Path(readable=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @use.in_forms
 def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) -> int:
     """Run SCRIPT as it is, then with each known fix, and show what helped and by how much.

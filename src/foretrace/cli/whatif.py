@@ -1,4 +1,4 @@
-"""Read: Predict what a step takes after each fix."""
+"""Predict what a step takes after each fix."""
 
 from __future__ import annotations
 

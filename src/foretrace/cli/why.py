@@ -1,4 +1,4 @@
-"""Read: Show what torch.compile made of the code, and why."""
+"""Show what torch.compile made of the code, and why."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ The MLP has parts, and each has several ways (routes) to compute it:
 
 `parts` computes gate and up, then down, each by its own route; `pingpong` does it in one launch.
 `library` is the plain route: the vendor's matmul and the pointwise kernel. Which is fastest
-depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
-One ships for the H200; measurements of this machine are on disk and come first. At a size that was
-not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
-library, or the parts, by more than the doubt in the ratio of the two. A GPU without a table takes
-the library.
+depends on the GPU and the sizes, so it is measured (`foretrace lab bench tune`) and kept in a
+table. One ships for the H200; measurements of this machine are on disk and come first. At a size
+that was not measured, times are estimated (see `estimate`), and a route is chosen only if it beats
+the library, or the parts, by more than the doubt in the ratio of the two. A GPU without a table
+takes the library.
 
 In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and a
 call takes as long as the slower of the two: where that is the host, fewer launches are faster, even

@@ -26,7 +26,7 @@ NAMED_LIKE_A_TRACE = (
     r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
     r"|\.(?:sqlite|pftrace|perfetto-trace)$"  # Nsight Systems' export; Perfetto's own format
 )
-_RECORD = ".run.json"  # what `foretrace run` writes beside a trace
+_RECORD = ".run.json"  # what `foretrace lab run` writes beside a trace
 _TRACE = (
     rb'"traceEvents"\s*+:\s*+\[|\A\s*+\[\s*+\{[^{}]{0,400}"ph"\s*+:'
     rb'|"schemaVersion"\s*+:\s*+\d++\s*+,'

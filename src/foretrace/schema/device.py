@@ -1,4 +1,4 @@
-"""What a GPU or CPU can do at most: by its datasheet, and as `foretrace roofs` measured it."""
+"""What a GPU or CPU can do at most: by its datasheet, and as `foretrace lab roofs` measured it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class MeasuredRates(Struct, frozen=True):
-    """What `foretrace roofs` measured, in FLOP/s and bytes per second; None for what it did not."""
+    """What `foretrace lab roofs` measured, in FLOP/s and bytes/s; None for what it did not."""
 
     flops: Mapping[str, float]
     bytes_per_s: float | None

@@ -1,4 +1,4 @@
-"""The run record: the JSON file that `foretrace run` writes beside a trace, as far as it is read.
+"""The run record: the JSON file that `foretrace record` writes beside a trace, as it is read.
 
 `run.json.gz` has `run.run.json`. A trace holds times with the profiler on, which slows the host: by
 1.1 to 7.5 times in the recordings of the ladder. The record holds the same call without it.

@@ -295,31 +295,34 @@ def test_markdown(climb: LadderDocument) -> None:
 
 
 def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ladder", "--claim", "b5"]) == 0
+    assert main(["lab", "ladder", "--claim", "b5"]) == 0
     text = capsys.readouterr().out
     assert "The add never appears as a separate kernel" in text
     assert "(Part 2, Why" in text
     assert "on linear eager, 1024x32x64: nn.Linear(32, 64)(x), x of 1024 x 32\n" in text
     assert "        holds             every gemm has epilogue bias\n" in text
-    assert main(["ladder", "--claim", "B12"]) == 0
+    assert main(["lab", "ladder", "--claim", "B12"]) == 0
     assert "        does not hold     torch on this machine" in capsys.readouterr().out
-    assert main(["ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it
+    assert main(["lab", "ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it
     found = json.loads(capsys.readouterr().out)
     [pointing] = found["unmarked"]
     assert (pointing["number"], pointing["see"], pointing["outcome"]) == ("E17", "B24", "")
     assert {claim["number"] for claim in found["claims"]} == {"B24"}
     assert pointing["sentence"] == found["claims"][0]["sentence"]
     for wrong in (["B99"], ["B3", "--only", "mlp"], ["B3", "--device", "cpu"]):
-        assert main(["ladder", "--claim", *wrong]) == 2
+        assert main(["lab", "ladder", "--claim", *wrong]) == 2
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ladder", "--recorded", "h200", "--only", "linear", "--json"]) == 0
+    assert main(["lab", "ladder", "--recorded", "h200", "--only", "linear", "--json"]) == 0
     captured = capsys.readouterr()
     document = msgspec.to_builtins(climbing.climb_recorded("h200", ["linear"]))
     assert json.loads(captured.out) == document
     assert captured.err == ""
-    assert main(["ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"]) == 0
+    assert (
+        main(["lab", "ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"])
+        == 0
+    )
     assert "### B3" in capsys.readouterr().out
     for wrong in (
         ["--keep", "t"],
@@ -327,13 +330,13 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         ["--json", "--markdown"],
         ["--only", "nothing"],
     ):
-        assert main(["ladder", "--recorded", "h200", *wrong]) == 2
-    assert main(["ladder", "--recorded", "abacus"]) == 2
+        assert main(["lab", "ladder", "--recorded", "h200", *wrong]) == 2
+    assert main(["lab", "ladder", "--recorded", "abacus"]) == 2
     assert "choose from h200" in capsys.readouterr().err
 
 
 def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ladder", "--why"]) == 2
+    assert main(["lab", "ladder", "--why"]) == 2
     assert "--why keeps records beside the traces: add --keep DIR" in capsys.readouterr().err
 
 

@@ -29,7 +29,19 @@ def test_one_rung_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
     assert (
-        main(["ladder", "--only", "linear", "--device", "cpu", "--keep", str(tmp_path), "--json"])
+        main(
+            [
+                "lab",
+                "ladder",
+                "--only",
+                "linear",
+                "--device",
+                "cpu",
+                "--keep",
+                str(tmp_path),
+                "--json",
+            ]
+        )
         == 0
     )
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`foretrace run` and `foretrace record` as users start them, and the article's own scripts."""
+"""`foretrace lab run` and `foretrace record` as users start them, and the article's own scripts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for at, line in enumerate(sys.argv[1:]):
             code = main(line.split())
     print(code)
 """
-RUN = "run linear --in_dim 8 --out-dim 4 --batch 2"
+RUN = "lab run linear --in_dim 8 --out-dim 4 --batch 2"
 SCRIPT = "import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)"
 LONG = "import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2"
 
@@ -86,7 +86,7 @@ def check_record(tmp_path: Path) -> None:
 
 def test_run_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = f"matmul_add --size 4 --dtype fp32 --device cpu --json -o {tmp_path}"
-    assert main(["run", *line.split()]) == 0
+    assert main(["lab", "run", *line.split()]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["schema"] == 1
     assert said["trace"] == str(tmp_path / "matmul_add_eager_4_fp32_cpu.json.gz")
@@ -95,8 +95,8 @@ def test_run_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_wrong_option_is_wrong_usage() -> None:
-    assert main(["run", "mlp", "--heads", "2"]) == 2
-    assert main(["run", "nothing"]) == 2
+    assert main(["lab", "run", "mlp", "--heads", "2"]) == 2
+    assert main(["lab", "run", "nothing"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_wrong_option_is_wrong_usage() -> None:
 def test_what_cannot_run_is_wrong_usage_in_one_line(
     line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *line.split(), "--device", "cpu", "-o", str(tmp_path)]) == 2
+    assert main(["lab", "run", *line.split(), "--device", "cpu", "-o", str(tmp_path)]) == 2
     [shown] = capsys.readouterr().err.splitlines()
     assert shown.startswith(f"foretrace: {said}")
 
@@ -151,7 +151,7 @@ def test_what_a_machine_lacks_is_exit_4_in_one_line(
         raise problem
 
     monkeypatch.setattr("foretrace.record.profiling.window.capture_call", raising)
-    assert main(["run", "linear", "--device", "cpu", "-o", str(tmp_path)]) == 4
+    assert main(["lab", "run", "linear", "--device", "cpu", "-o", str(tmp_path)]) == 4
     [shown] = capsys.readouterr().err.splitlines()
     assert said in shown
 
@@ -216,7 +216,7 @@ def test_a_backend_without_a_cpu_form_is_said_in_one_line(
 
 
 def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "mlp", "--small", "--why"]) == 2
+    assert main(["lab", "run", "mlp", "--small", "--why"]) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert "--why keeps the records of torch.compile: add --compile" in said
 
@@ -224,7 +224,7 @@ def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]
 @pytest.mark.sweep
 def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:
     """With Inductor; `test_on_a_cpu.py` compiles an example so in every run."""
-    line = "run linear --small --compile --device cpu --dtype fp32 --why --json -o ."
+    line = "lab run linear --small --compile --device cpu --dtype fp32 --why --json -o ."
     done = foretrace(line, cwd=tmp_path)
     assert done.stdout == "0\n", done.stderr
     folder = tmp_path / json.loads((tmp_path / "0.out").read_text())["why"]

@@ -17,7 +17,7 @@ ROOFS = MeasuredRoofs(
     SCHEMA,
     "NVIDIA H200",
     "gpu",
-    "foretrace roofs",
+    "foretrace lab roofs",
     {"measured": "2026-11-16T08:00:00+00:00"},
     bandwidth=(
         BandwidthPoint(16 * MIB, 6000.0, 5000.0, 5500.0),
@@ -60,7 +60,7 @@ def test_what_was_measured_comes_with_the_device(roofs_folder: Path) -> None:
     assert rates is not None
     assert rates.flops == {"bf16": 900e12}
     assert (rates.bytes_per_s, rates.l2_bytes_per_s) == (4.4e12, 6e12)
-    assert rates.source == "foretrace roofs, 2026-11-16"
+    assert rates.source == "foretrace lab roofs, 2026-11-16"
     assert _h200().bytes_per_s == 4.8e12  # what is possible at all
     assert "nvidia-h200.json" in devices.measured_stamp()
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import main
-from foretrace.cli.bench import command
+from foretrace.cli.lab.bench import command
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process, resumed
 from foretrace.record.experiments.timing import Quartiles
@@ -45,7 +45,9 @@ def _results() -> BenchDocument:
         {"eager": _timing(30, 60), "compiled": _timing(24, 80), "ours": _timing(20, 40)},
         {"liger": "not installed"},
     )  # fmt: skip
-    return BenchDocument(1, "foretrace bench mlp", {"card": "Some Card"}, 4.0, 700.0, 1.5, (row,))
+    return BenchDocument(
+        1, "foretrace lab bench mlp", {"card": "Some Card"}, 4.0, 700.0, 1.5, (row,)
+    )
 
 
 def test_gains_are_against_the_best_peer() -> None:
@@ -129,17 +131,17 @@ def test_sizes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["bench", "mlp", "--size", "8x8"], 2),
-        (["bench", "geglu", "--size", "8x8x8"], 2),
-        (["bench", "geglu", "--contender", "nobody"], 2),
-        (["bench", "geglu", "--resume"], 2),
+        (["lab", "bench", "mlp", "--size", "8x8"], 2),
+        (["lab", "bench", "geglu", "--size", "8x8x8"], 2),
+        (["lab", "bench", "geglu", "--contender", "nobody"], 2),
+        (["lab", "bench", "geglu", "--resume"], 2),
         pytest.param(
-            ["bench", "mlp"],
+            ["lab", "bench", "mlp"],
             4,
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"),
         ),
         pytest.param(
-            ["bench", "tune", "8x8x8"],
+            ["lab", "bench", "tune", "8x8x8"],
             4,
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU"),
         ),
@@ -160,7 +162,7 @@ def test_show_reads_the_committed_results() -> None:
 def test_show_refuses_what_is_no_result(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")
-    assert main(["bench", "show", str(other)]) == 2
+    assert main(["lab", "bench", "show", str(other)]) == 2
 
 
 def _outlive(marker: Path) -> None:

@@ -87,7 +87,7 @@ def test_the_command_compiles_and_draws(
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
     pytest.importorskip("matplotlib")
     line = (
-        "shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json "
+        "lab shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json "
         f"--plot {tmp_path}/shapes.svg"
     )
     assert main(line.split()) == 0
@@ -126,7 +126,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.usefixtures("dynamo_alone")
 def test_their_own_code_over_shapes(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = "--sweep rows=4,6,10 --contenders eager,automatic --device cpu --json"
-    assert main(["shapes", code, *line.split()]) == 0
+    assert main(["lab", "shapes", code, *line.split()]) == 0
     captured = capsys.readouterr()
     found = json.loads(captured.out)
     assert found["fixed"] == {"columns": 8}
@@ -146,7 +146,7 @@ def test_their_own_code_over_shapes(code: str, capsys: pytest.CaptureFixture[str
 def test_a_wrong_sweep_of_their_code_is_one_line(
     words: list[str], said: str, code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["shapes", code, *words]) == 2
+    assert main(["lab", "shapes", code, *words]) == 2
     assert f"foretrace: {said}" in capsys.readouterr().err
 
 
@@ -154,7 +154,7 @@ def test_without_torch_the_install_command_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert main(["shapes", "mlp"]) == 4
+    assert main(["lab", "shapes", "mlp"]) == 4
     assert "pip install torch" in capsys.readouterr().err
 
 

@@ -81,7 +81,7 @@ def test_a_job_can_be_left_and_fetched_later(
     server: JobsHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Path] = []
-    monkeypatch.setattr("foretrace.cli.run.show", looked.append)
+    monkeypatch.setattr("foretrace.cli.record.show", looked.append)
     server.records({"t.json.gz": TRACE})
     assert remote("--no-wait", str(SAID)) == 0
     told = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`foretrace try` and `worth`: requests that cannot be met, and one whole run."""
+"""`foretrace try`: requests that cannot be met, and one whole run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import jsonschema
 import pytest
 
 pytest.importorskip("torch")
-from foretrace.base.errors import UsageError
 from foretrace.cli import main
-from foretrace.record.tries import tournament
 from foretrace.schema.documents import json_schema
 from foretrace.schema.documents.tries import TryDocument
 
@@ -45,9 +43,6 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("try --only tf_32 train.py", "no fix 'tf_32': did you mean tf32?"),
         ("try --budget soon train.py", "'soon' is no time: write 90s, 10m or 1h"),
         ("try --patch there.patch train.py", "there.patch exists already"),
-        ("worth --sweep batch=8 train.py", "No such option"),
-        ("worth --mode fast train.py", "Invalid value for '--mode': 'fast' is not one of"),
-        ("worth mlp", "no such script: mlp"),
     ],
 )
 def test_a_wrong_request_is_one_line(
@@ -58,21 +53,6 @@ def test_a_wrong_request_is_one_line(
     said = capsys.readouterr().err
     assert said.startswith(f"foretrace: {message}")
     assert said.count("\n") == 1
-
-
-def test_worth_is_a_name_for_compile_alone(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tournament.Tournament] = []
-
-    def tried(given: tournament.Tournament, name: str) -> None:
-        asked.append(given)
-        raise UsageError(name)
-
-    monkeypatch.setattr(tournament, "tried", tried)
-    line = f"worth --mode default --mode reduce-overhead --rounds 5 {script} 8"
-    assert main(line.split()) == 2
-    [given] = asked
-    assert given.options.only == ("compile", "compile_reduce_overhead")
-    assert (given.options.pairs, given.told.arguments) == (5, ("8",))
 
 
 def test_one_process_of_several_is_refused(

@@ -100,7 +100,7 @@ def browser(
 
 @pytest.fixture(scope="session")
 def climb() -> dict[str, Any]:
-    """A climb of one rung, as `foretrace ladder --json` prints it."""
+    """A climb of one rung, as `foretrace lab ladder --json` prints it."""
     return dict(msgspec.to_builtins(climb_recorded("h200", ("mlp",))))
 
 

@@ -1,4 +1,4 @@
-"""The page of `foretrace roofs` in a real browser: every measured point is on a curve."""
+"""The page of `foretrace lab roofs` in a real browser: every measured point is on a curve."""
 
 from __future__ import annotations
 

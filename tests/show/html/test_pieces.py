@@ -176,7 +176,7 @@ def test_what_ladder_and_check_print_can_be_shown(
 
     trace, kept = str(traces()["mlp_eager"]), {}
     for name, arguments in (
-        ("ladder", ["ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
+        ("ladder", ["lab", "ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
         ("guesses", ["check", trace, "-g", "kernels == 15", "-g", "memcpy == 9", "--json"]),
     ):
         main(arguments)

@@ -249,7 +249,7 @@ def test_what_lies_beside_one_trace_is_said(tmp_path: Path) -> None:
 
 
 def test_run_records_are_no_loss(tmp_path: Path) -> None:
-    """`foretrace run` writes one beside each trace."""
+    """`foretrace lab run` writes one beside each trace."""
     for number in range(2):
         (tmp_path / f"{number}.json").write_bytes(rank(number))
         (tmp_path / f"{number}.run.json").write_text('{"kind": "run"}')

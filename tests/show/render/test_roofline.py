@@ -64,7 +64,9 @@ def test_a_gpu_that_was_not_measured_says_so() -> None:
     assert (roofs.l2_gbps, roofs.measured) == (None, False)
     said = roofs_text(roofs)
     assert said.startswith("HBM 7.70 TB/s, 2250 TFLOP/s of bf16, by the NVIDIA Blackwell datasheet")
-    assert said.endswith("the rate of L2 is not known: `foretrace roofs` on such a GPU measures it")
+    assert said.endswith(
+        "the rate of L2 is not known: `foretrace lab roofs` on such a GPU measures it"
+    )
     assert roofs_entry(None) is None
 
 

@@ -88,18 +88,18 @@ def test_show_finds_a_file_or_a_device(
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
     devices.save_roofs(_document(), tmp_path / "nvidia-h200.json")
     for name in ("h200", "NVIDIA H200", str(tmp_path / "nvidia-h200.json")):
-        assert main(["roofs", "--show", name, "--json"]) == 0
+        assert main(["lab", "roofs", "--show", name, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["device"] == "NVIDIA H200"
-    assert main(["roofs", "--show", "h300"]) == 2
+    assert main(["lab", "roofs", "--show", "h300"]) == 2
     assert "no roofs of 'h300'" in capsys.readouterr().err
-    assert main(["roofs", "--show", str(tmp_path / "none.json")]) == 2
+    assert main(["lab", "roofs", "--show", str(tmp_path / "none.json")]) == 2
 
 
 def test_without_a_name_the_figures_of_this_machine_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
-    assert main(["roofs", "--show"]) == 2
+    assert main(["lab", "roofs", "--show"]) == 2
     assert "nothing was measured on this machine yet" in capsys.readouterr().err
     around = {"torch": "2.11.0"}
     found = {"matmuls": {"fp32": {"tflops": 0.01086}, "bf16": {"tflops": 3.1e-05}}}
@@ -107,7 +107,7 @@ def test_without_a_name_the_figures_of_this_machine_are_shown(
     document = roofs_document(found, around, device="A CPU", kind="cpu", not_here=left, seconds=9)
     devices.save_roofs(document, tmp_path / "a-cpu.json")
     page = tmp_path / "roofs.html"
-    assert main(["roofs", "--show", "--html", str(page)]) == 0
+    assert main(["lab", "roofs", "--show", "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "fp32 10.9 GFLOP/s, bf16 31.0 MFLOP/s" in out
     assert "shared memory, tensor cores: no CUDA GPU" in out
@@ -115,7 +115,7 @@ def test_without_a_name_the_figures_of_this_machine_are_shown(
 
 
 def test_float32_is_not_on_tensor_cores(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["roofs", "--show", "h200"]) == 0
+    assert main(["lab", "roofs", "--show", "h200"]) == 0
     lines = {line[:12].strip(): line for line in capsys.readouterr().out.splitlines()}
     assert "fp32" not in lines["TENSOR CORES"]
     assert "fp32 50.84" in lines["CUDA CORES"]

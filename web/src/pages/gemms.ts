@@ -1,4 +1,4 @@
-// The page of `foretrace gemms`: what the terminal says, and the plane of M and N in colour.
+// The page of `foretrace lab gemms`: what the terminal says, and the plane of M and N in colour.
 
 import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";

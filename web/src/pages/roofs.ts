@@ -1,4 +1,4 @@
-// The page of `foretrace roofs`: what the terminal says, and the curves by working set.
+// The page of `foretrace lab roofs`: what the terminal says, and the curves by working set.
 
 import { Colours, followTheme } from "../base/colours";
 import { byId, make, pageData, replace } from "../base/dom";

@@ -130,7 +130,7 @@ def on_the_gpu(gpu: ChangeEntry, cost_s: float | None, word: str) -> str:
     return f" The GPU is not the bottleneck. {where} {saved}{tail}."
 
 
-DECIDE = "to decide, time both without the profiler (`foretrace worth`, `foretrace run`)"
+DECIDE = "to decide, time both without the profiler (`foretrace record`)"
 RECORDS, BOUNDS, TRACES, REPLAY = "run records", "bounds", "traces", "replay"
 
 

@@ -1,6 +1,6 @@
 """The programs of a lesson on this machine: each is recorded once, when a question is about it.
 
-A recording has the name that `foretrace run` gives to its setup, so its name says which rung of
+A recording has the name that `foretrace lab run` gives to its setup, so its name says which rung of
 the ladder runs the same program. Needs torch; a CPU takes small sizes and the steps that fit it.
 """
 

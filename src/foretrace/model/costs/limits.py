@@ -2,7 +2,7 @@
 
 `docs/costs.md` has the bounds and the causes. A trace does not always say which units a matmul ran
 on (TF32 or plain float32). The lowest peak then decides whether the arithmetic can be nearer than
-the memory at all; if it can, neither roof is the nearest for certain. Where `foretrace roofs`
+the memory at all; if it can, neither roof is the nearest for certain. Where `foretrace lab roofs`
 measured the GPU, its rates are the roofs, that of L2 included.
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave

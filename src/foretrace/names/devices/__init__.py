@@ -1,9 +1,9 @@
 """What each GPU can do at most: dense peaks, bandwidth and cache, from `peaks.toml`.
 
 Every card is one table of that file, with its datasheet. Other packages add theirs through the
-entry point group `foretrace.devices`. What `foretrace roofs` measured on a card is preferred to the
-datasheet: one file per device, in `$FORETRACE_ROOFS` or in the user's configuration folder. A file
-that cannot be read costs one line on stderr.
+entry point group `foretrace.devices`. What `foretrace lab roofs` measured on a card is preferred to
+the datasheet: one file per device, in `$FORETRACE_ROOFS` or in the user's configuration folder. A
+file that cannot be read costs one line on stderr.
 """
 
 from __future__ import annotations
@@ -150,12 +150,14 @@ def shown_roofs(name: str) -> MeasuredRoofs:
         if newest := next((roofs for file in reversed(own) if (roofs := load(file))), None):
             return newest
         what = "nothing was measured on this machine yet"
-        raise UsageError(f"{what}: run `foretrace roofs`, or --show h200")
+        raise UsageError(f"{what}: run `foretrace lab roofs`, or --show h200")
     path = Path(name)
     if path.suffix == ".json" or path.is_file():
         found = load(path)
         if found is None:
-            raise UsageError(f"{name}: no roofs there: write some with `foretrace roofs -o {name}`")
+            raise UsageError(
+                f"{name}: no roofs there: write some with `foretrace lab roofs -o {name}`"
+            )
         return found
     wanted = file_name(name).removesuffix(".json")
     files = [file for place in (home, SHIPPED) if place for file in sorted(place.glob("*.json"))]
@@ -163,7 +165,9 @@ def shown_roofs(name: str) -> MeasuredRoofs:
         if wanted and wanted in file.stem and (found := load(file)):
             return found
     known = ", ".join(dict.fromkeys(file.stem for file in files)) or "none are there"
-    raise UsageError(f"no roofs of {name!r}: measure them with `foretrace roofs`, or show {known}")
+    raise UsageError(
+        f"no roofs of {name!r}: measure them with `foretrace lab roofs`, or show {known}"
+    )
 
 
 @cache

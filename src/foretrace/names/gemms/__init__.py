@@ -2,5 +2,5 @@
 
 `table` reads a map, `build` makes one, `tiling` counts tiles and waves, `distance` finds the
 nearest matmuls and predicts from them, `answers` says why a shape gets its kernel, and
-makes the document of `foretrace gemms`. Nothing here needs torch.
+makes the document of `foretrace lab gemms`. Nothing here needs torch.
 """

@@ -1,4 +1,4 @@
-"""What a map answers: the document of `foretrace gemms`, and the sizes that a user writes.
+"""What a map answers: the document of `foretrace lab gemms`, and the sizes that a user writes.
 
 Why a shape gets its kernel: its tiles, waves and roofs, other tiles on the same shape, and the
 same work with N and K exchanged, as in the two halves of an MLP.

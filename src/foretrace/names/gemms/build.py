@@ -23,7 +23,7 @@ from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 from foretrace.schema.kernel import KernelId
 
 MATMULS = ("gemm", "gemv")
-SWEEP = "foretrace gemms -o"
+SWEEP = "foretrace lab gemms -o"
 _SMALL = {"layout": LAYOUTS, "dtype": DTYPES, "epilogue": EPILOGUES}
 SCHEMA: dict[str, Any] = {
     "m": pl.Int32,

@@ -125,7 +125,7 @@ def opened(path: Path) -> GemmMap:
         heldout = pl.read_parquet(apart) if apart.is_file() else None
     except FileNotFoundError as problem:
         raise UsageError(
-            f"{problem.filename}: no such file: `foretrace gemms -o` writes both"
+            f"{problem.filename}: no such file: `foretrace lab gemms -o` writes both"
         ) from None
     except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
         first = str(problem).partition("\n")[0]

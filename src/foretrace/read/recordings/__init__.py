@@ -66,7 +66,7 @@ def tries() -> dict[str, Path]:
 
 
 def shapes_run(rung: str, card: str) -> Path:
-    """What `foretrace shapes RUNG --json` printed on one card."""
+    """What `foretrace lab shapes RUNG --json` printed on one card."""
     place = folder(card) / "shapes"
     if not (path := place / f"{rung}.json").exists():
         there = ", ".join(_named(place, ".json"))

@@ -1,4 +1,4 @@
-"""`foretrace bench --json`: every contender's times at every size, as the results are kept."""
+"""`foretrace lab bench --json`: every contender's times at every size, as the results are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`foretrace gemms --json`: a map of matmuls, what it says of a shape, or a live sweep."""
+"""`foretrace lab gemms --json`: a map of matmuls, what it says of a shape, or a live sweep."""
 
 from __future__ import annotations
 

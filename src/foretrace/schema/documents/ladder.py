@@ -1,4 +1,4 @@
-"""`foretrace ladder --json`: every claim of the articles, marked, and the table of setups."""
+"""`foretrace lab ladder --json`: every claim of the articles, marked, and the table of setups."""
 
 from __future__ import annotations
 

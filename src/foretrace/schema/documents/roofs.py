@@ -1,4 +1,4 @@
-"""`foretrace roofs --json`: what this GPU or CPU was measured to do."""
+"""`foretrace lab roofs --json`: what this GPU or CPU was measured to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`foretrace shapes --json`: what each contender pays when the shape changes."""
+"""`foretrace lab shapes --json`: what each contender pays when the shape changes."""
 
 from __future__ import annotations
 

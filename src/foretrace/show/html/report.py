@@ -174,13 +174,13 @@ def marked_guesses(
 
 
 def climb_document(file: str | None) -> object | None:
-    """The document of `foretrace ladder --json`, read from a file that holds one."""
+    """The document of `foretrace lab ladder --json`, read from a file that holds one."""
     if file is None:
         return None
     found = _json(file)
     counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
     if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
-        raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
+        raise UsageError(f"{file}: not what `foretrace lab ladder --json` prints")
     return found
 
 

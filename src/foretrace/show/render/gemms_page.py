@@ -1,4 +1,4 @@
-"""The document of `foretrace gemms` as text: a plane of the map, an answer, a sweep."""
+"""The document of `foretrace lab gemms` as text: a plane of the map, an answer, a sweep."""
 
 from __future__ import annotations
 
@@ -203,13 +203,13 @@ def _sweep(found: gemms.LiveSweep, *, every: bool) -> Iterator[Section]:
 
 def _roofs(found: gemms.LiveSweep) -> str:
     if not found.roof_tflops:
-        return "unknown: measure it with `foretrace roofs`"
+        return "unknown: measure it with `foretrace lab roofs`"
     rates = ", ".join(
         f"{name} {flops_text(rate * 1e12)}/s" for name, rate in found.roof_tflops.items()
     )
     above = sum((each.roof_percent or 0) > ABOVE for each in found.matmuls)
     doubt = (
         f"; {plural(above, 'matmul')} above it: the CPU was busy when it was measured, so run "
-        "`foretrace roofs` again"
+        "`foretrace lab roofs` again"
     )
     return f"{rates} ({found.roof_source}){doubt if above else ''}"

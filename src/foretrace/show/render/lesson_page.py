@@ -246,7 +246,7 @@ _NEXT = """Next:
   foretrace name KERNEL             what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
   foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
-  foretrace ladder                  the articles' programs on this machine: needs torch, minutes
+  foretrace lab ladder              the articles' programs on this machine: needs torch, minutes
 TRACE is a file, or the name of a recording: foretrace recordings lists them."""
 
 
@@ -259,7 +259,7 @@ def tour_title(*, asks: bool, bold: bool = False) -> str:
 def claims_text(document: LadderDocument, card: str, width: int) -> str:
     """How the articles' claims fare on a card, in one sentence."""
     said = f"The articles on an {card.upper()}: {score(document)}"
-    more = f"foretrace ladder --recorded {card}: each of them, and what decides it"
+    more = f"foretrace lab ladder --recorded {card}: each of them, and what decides it"
     return drawn([Section("", (said, more))], width=width)
 
 

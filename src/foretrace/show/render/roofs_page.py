@@ -1,5 +1,5 @@
-"""The document of `foretrace roofs` as text, and the roofs of `look`: in words, as a roofline with
-kernels under the slopes of HBM and L2, and why kernels are faster than HBM.
+"""The document of `foretrace lab roofs` as text, and the roofs of `look`: in words, as a roofline
+with kernels under the slopes of HBM and L2, and why kernels are faster than HBM.
 """
 
 from __future__ import annotations
@@ -245,12 +245,12 @@ def _power(power: int) -> str:
 
 
 SAME_SIZE = "The trace shows sizes and order, not that it is the same tensor."
-HOW = "`foretrace roofs` on such a GPU measures it"
+HOW = "`foretrace lab roofs` on such a GPU measures it"
 _UNITS = ("bf16", "fp16", "tf32", "fp32")  # the first that a GPU has stands for its units
 
 
 def roofs_text(roofs: RoofsEntry) -> str:
-    """`HBM 4.71 TB/s, L2 8.93 TB/s, 894.3 TFLOP/s of bf16, as measured (foretrace roofs, …)`."""
+    """`HBM 4.71 TB/s, L2 8.93 TB/s, 894.3 TFLOP/s of bf16, as measured (foretrace lab …)`."""
     rates = [f"HBM {_rate(roofs.hbm_gbps)}"]
     rates += [] if roofs.l2_gbps is None else [f"L2 {_rate(roofs.l2_gbps)}"]
     unit = unit_of(roofs)

@@ -52,7 +52,7 @@ def test_a_sweep_becomes_a_map_that_every_command_reads(
     card: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "new" / "my.parquet"
-    assert main(["gemms", "-o", str(place), "--most", "60", "--json"]) == 0
+    assert main(["lab", "gemms", "-o", str(place), "--most", "60", "--json"]) == 0
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert document["written"] == str(place)
@@ -64,7 +64,10 @@ def test_a_sweep_becomes_a_map_that_every_command_reads(
     assert found.facts.bytes_per_s < 4.8e12  # measured, not the datasheet
     assert (place.parent / "my.sweep.jsonl.gz").is_file()
     point = next(iter(found.rows))
-    assert main(["gemms", "--show", str(place), "--near", point.size, "--dtype", point.dtype]) == 0
+    assert (
+        main(["lab", "gemms", "--show", str(place), "--near", point.size, "--dtype", point.dtype])
+        == 0
+    )
 
 
 def test_chosen_matmuls_alone_become_a_map(
@@ -72,18 +75,20 @@ def test_chosen_matmuls_alone_become_a_map(
 ) -> None:
     chosen, place = tmp_path / "model.txt", tmp_path / "my.parquet"
     chosen.write_text("7x64x64 nn fp32\n8x64x64 nn fp32 bias\n")
-    assert main(["gemms", "-o", str(place), "--points", str(chosen)]) == 0
+    assert main(["lab", "gemms", "-o", str(place), "--points", str(chosen)]) == 0
     assert "NVIDIA H200: 2 matmuls" in capsys.readouterr().out
     assert table.opened(place).heldout is None
-    assert main(["gemms", "--show", str(place), "--predict", "9x64x64", "--dtype", "fp32"]) == 0
-    assert main(["gemms", "--show", str(place), "--accuracy", "--layout", "nn"]) == 2
+    assert (
+        main(["lab", "gemms", "--show", str(place), "--predict", "9x64x64", "--dtype", "fp32"]) == 0
+    )
+    assert main(["lab", "gemms", "--show", str(place), "--accuracy", "--layout", "nn"]) == 2
     chosen.write_text("16x64x64 fp8")
-    assert main(["gemms", "-o", str(place), "--points", str(chosen)]) == 2
+    assert main(["lab", "gemms", "-o", str(place), "--points", str(chosen)]) == 2
     assert "the library refused every matmul" in capsys.readouterr().err
 
 
 def test_a_live_card_runs_the_matmul(card: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["gemms", "--predict", "8192x768x3072", "--json"]) == 0
+    assert main(["lab", "gemms", "--predict", "8192x768x3072", "--json"]) == 0
     live = json.loads(capsys.readouterr().out)["predict"]["live"]
     assert live["family_right"]
     assert live["us"] == pytest.approx(2 + 38_654_705_664 / 5e8, rel=1e-6)
@@ -102,5 +107,5 @@ def test_a_card_without_peaks_is_refused_before_the_sweep(
     card: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sweep, "environment", lambda: {"gpu": "NVIDIA X900", "sms": "999"})
-    assert main(["gemms"]) == 2
+    assert main(["lab", "gemms"]) == 2
     assert "NVIDIA X900: its peaks are unknown" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_cpu_is_measured_and_says_what_it_cannot(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["roofs", "--device", "cpu", "--json"]) == 0
+    assert main(["lab", "roofs", "--device", "cpu", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["kind"] == "cpu"
     assert [point["working_set_bytes"] for point in answer["bandwidth"]] == [
@@ -67,5 +67,5 @@ def test_there_is_no_gpu_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
 
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    assert main(["roofs", "--device", "cuda"]) == 4
+    assert main(["lab", "roofs", "--device", "cuda"]) == 4
     assert "no CUDA GPU" in capsys.readouterr().err

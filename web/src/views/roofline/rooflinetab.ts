@@ -136,7 +136,7 @@ function notes({ traces }: Context, found: RoofPlot): HTMLElement[] {
 // A kernel between the two slopes found part of its bytes in L2.
 function roofsText(roofs: RoofsEntry): string {
   const missing = roofs.l2_gbps ? "A kernel between the two slopes found part of its bytes in L2. " : "";
-  const l2 = roofs.l2_gbps ? "" : "The rate of L2 is not known: foretrace roofs measures it. ";
+  const l2 = roofs.l2_gbps ? "" : "The rate of L2 is not known: foretrace lab roofs measures it. ";
   const source = roofs.measured
     ? `as measured: ${roofs.source}; a peak that was not measured is the datasheet's`
     : `dense peaks: ${roofs.source}`;

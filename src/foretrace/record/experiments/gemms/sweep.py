@@ -1,4 +1,4 @@
-"""`foretrace gemms`: sweeps this machine's GPU into a map, or times a few matmuls of its CPU."""
+"""`foretrace lab gemms`: sweeps this GPU into a map, or times a few matmuls of the CPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from foretrace.schema.documents.gemms import (
 )
 from foretrace.schema.gemm_point import GemmPoint
 
-COMMAND = "foretrace gemms"
+COMMAND = "foretrace lab gemms"
 SAY_EVERY_S = 8.0
 Row = dict[str, Any]
 
@@ -102,7 +102,7 @@ def sweep_gpu(
     if not kept["sweep"]:
         raise UsageError(f"the library refused every matmul: {next(errors(rows['sweep']), '?')}")
     roofs: MeasuredRoofs | None = None
-    with suppress(UsageError):  # what `foretrace roofs` measured on such a card, if anything
+    with suppress(UsageError):  # what `foretrace lab roofs` measured on such a card, if anything
         roofs = devices.shown_roofs(around["gpu"])
     return make(around, kept["sweep"], output, kept.get("heldout", ()), roofs)
 
@@ -212,7 +212,7 @@ def _entry(point: GemmPoint, seconds: float, roofs: dict[str, float]) -> SweptMa
 
 
 def _cpu_roofs() -> tuple[dict[str, float], str]:
-    """TFLOP/s of this CPU by type, where `foretrace roofs` measured it.
+    """TFLOP/s of this CPU by type, where `foretrace lab roofs` measured it.
 
     A matmul is no roof for other matmuls, unless no compiler could measure the units.
     """

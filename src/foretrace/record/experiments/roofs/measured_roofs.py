@@ -1,4 +1,4 @@
-"""`foretrace roofs`: measures this machine's GPU, or its CPU where there is none."""
+"""`foretrace lab roofs`: measures this machine's GPU, or its CPU where there is none."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def roofs_document(
         SCHEMA,
         device,
         kind,
-        "foretrace roofs",
+        "foretrace lab roofs",
         dict(environment),
         bandwidth=_bandwidth(_values(found, "bandwidth", "gbps")),
         latency=tuple(LatencyPoint(size, loads[size]) for size in sorted(loads)),

@@ -1,18 +1,18 @@
-"""Record and measure: Profile one rung of the ladder."""
+"""Profile one rung of the ladder."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.errors import UsageError
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
 from foretrace.cli import _options as use
+from foretrace.cli.record import recording_options, show
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
@@ -39,61 +39,10 @@ def command() -> None:
     """Run one rung of the ladder under the profiler, write its trace and run record, and show it.
 
     Sizes default to those of the article; --small takes seconds on a CPU.
-    `foretrace run RUNG --help` lists the rung's own options and variants.
+    `foretrace lab run RUNG --help` lists the rung's own options and variants.
     """
 
 
-def show(trace: Path) -> None:
-    """Look at a trace just written; only here capturing needs the reader."""
-    try:
-        from foretrace.cli.look import command as look
-
-        look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
-    except ImportError as problem:
-        message = f"wrote {trace}; to look at it: pip install foretrace (or pass --no-look)"
-        raise MissingError(message) from problem
-
-
-# the options of every command that records
-recording_options = use.joined(
-    use.shown("--steps", "Steps to record.", type=click.IntRange(1), default=3),
-    use.shown("--warmup", "Calls before recording starts.", type=click.IntRange(0), default=3),
-    use.shown("--shapes/--no-shapes", "Record the shapes of inputs.", default=True),
-    use.flag("--stacks", "Record Python stacks (slow)."),
-    use.flag("--memory", "Record allocations; on a GPU also keep the allocator's snapshot."),
-    use.flag("--modules", "Record the module of each op (with --stacks)."),
-    use.flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
-    use.flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
-    use.option("-o --out", use.OUT, to="folder"),
-    use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
-    use.flag("--no-look", "Write the files and stop; this needs torch alone."),
-    use.as_json,
-)
-# of every command that runs a script
-as_module = use.flag("-m --module", "SCRIPT is the name of a module, as in python -m.")
-# of every command that finds the steps of a script
-steps_at = use.shown(
-    "--steps-at",
-    "What begins a step: a call of the outermost module, or what follows optimizer.step.",
-    type=click.Choice(("auto", "forward", "optimizer", "none")),
-    default="auto",
-)
-# of every command that tries fixes on a script
-BEFORE_SCRIPT = {"allow_interspersed_args": False}  # what follows SCRIPT is the script's
-trying_options = use.joined(
-    as_module,
-    use.option(
-        "--steps", "Steps of a block; by default as many as need 0.1 s.", type=click.IntRange(1)
-    ),
-    use.shown("--rounds", "Blocks with and without each fix.", type=click.IntRange(3), default=11),
-    use.shown("--budget", "Time for everything: 90s, 10m, 1h.", default="10m"),
-    steps_at,
-    use.option("--patch FILE", "Where the patch goes; by default SCRIPT.patch."),
-    use.option("--html FILE", "Also write a page with a bar for each fix."),
-    use.flag("--overwrite", "Replace the patch and the page of an earlier run."),
-    click.argument("script", type=click.Path(readable=False)),
-    click.argument("arguments", nargs=-1, type=click.UNPROCESSED),
-)
 _VARIANT = use.joined(
     use.option("--variant", "Which variant; see above."),
     use.flag("--compile", "Run it under torch.compile.", to="compiled"),

@@ -1,4 +1,4 @@
-"""Record and measure: Show which kernel the library picks for which matmul."""
+"""Show which kernel the library picks for which matmul."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def command(
     """Show which kernel the library picks for which matmul, and how long it takes.
 
     \b
-    foretrace gemms --show h200               a map of 17,341 matmuls by M and N
-    foretrace gemms --accuracy                how often its predictions are right
-    foretrace gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)
-    foretrace gemms --predict 5000x4096x4096  kernel and time of a shape that was not measured
-    foretrace gemms                           measure this machine: a GPU's map, or a CPU's matmuls
-    foretrace gemms -o my.parquet             the map of this GPU, about two minutes
-    foretrace gemms --points FILE             measure the matmuls of your own model
+    foretrace lab gemms --show h200               a map of 17,341 matmuls by M and N
+    foretrace lab gemms --accuracy                how often its predictions are right
+    foretrace lab gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)
+    foretrace lab gemms --predict 5000x4096x4096  kernel and time of a shape that was not measured
+    foretrace lab gemms                           measure this machine: GPU or CPU
+    foretrace lab gemms -o my.parquet             the map of this GPU, about two minutes
+    foretrace lab gemms --points FILE             measure the matmuls of your own model
 
     M is rows (tokens), N output features, K what is summed: x is MxK, the result MxN. --near and
     --predict read the map of --show, and need neither a GPU nor torch. --predict scales the nearest

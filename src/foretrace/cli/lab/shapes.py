@@ -1,4 +1,4 @@
-"""Record and measure: Measure what a new input shape costs."""
+"""Measure what a new input shape costs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def command(
     that default to a whole number are the sizes of --sweep.
 
     \b
-    foretrace shapes mlp                                     six shapes of batch, seq and hidden
-    foretrace shapes bench.py:setup --sweep batch=8,16,64
-    foretrace shapes mlp --sweep batch=8,16,64 --sweep seq=64,128
-    foretrace shapes attention --contenders naive,automatic --small
-    foretrace shapes mlp --plot shapes.svg
-    foretrace shapes mlp --recorded h200                     the run inside the package
+    foretrace lab shapes mlp                                     six shapes of batch, seq and hidden
+    foretrace lab shapes bench.py:setup --sweep batch=8,16,64
+    foretrace lab shapes mlp --sweep batch=8,16,64 --sweep seq=64,128
+    foretrace lab shapes attention --contenders naive,automatic --small
+    foretrace lab shapes mlp --plot shapes.svg
+    foretrace lab shapes mlp --recorded h200                     the run inside the package
 
     The contenders are the rung's first variant, eager and compiled (static, dynamic, automatic),
     and its other variants. Each visits the same shapes in the same order and starts with nothing

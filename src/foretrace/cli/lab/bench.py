@@ -1,4 +1,4 @@
-"""Record and measure: Time gated-MLP kernels against eager, compiled, Liger and Quack.
+"""Time gated-MLP kernels against eager, compiled, Liger and Quack.
 
 Every size runs in a new process, all contenders in turns: eager, `torch.compile`, its autotuned
 modes (CUDA graphs; persistent TMA matmuls), Liger, Quack, and ours. Results are checked against

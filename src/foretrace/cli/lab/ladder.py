@@ -1,4 +1,4 @@
-"""Record and measure: Run every rung and check the articles' claims."""
+"""Run every rung and check the articles' claims."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def command(
     """Climb every rung of the ladder and mark the claims of the articles.
 
     \b
-    foretrace ladder                        on this machine: the GPU, or the CPU at small sizes
-    foretrace ladder --recorded h200        on the traces inside the package
-    foretrace ladder --only mlp --keep t    one rung; its traces stay in t/
-    foretrace ladder --claim B21            one claim on the packaged traces, with its sentence
+    foretrace lab ladder                        on this machine: the GPU, or the CPU at small sizes
+    foretrace lab ladder --recorded h200        on the traces inside the package
+    foretrace lab ladder --only mlp --keep t    one rung; its traces stay in t/
+    foretrace lab ladder --claim B21            one claim on the packaged traces, with its sentence
 
     A claim holds, does not hold, holds on the A100 (the articles' card; this one differs), is
     imprecise, or is inconclusive here. Texts that comment on the articles are counted apart. With

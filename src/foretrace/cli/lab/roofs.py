@@ -1,4 +1,4 @@
-"""Record and measure: Measure what this GPU or CPU can do at most."""
+"""Measure what this GPU or CPU can do at most."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def command(
     """Measure memory by working set, matmuls, launches and transfers of this machine.
 
     \b
-    foretrace roofs                  about half a minute; `look` then prefers these figures
-    foretrace roofs --show           the figures of this machine, measured before
-    foretrace roofs --show h200      what an H200 was measured to do
-    foretrace roofs -o my.json       into a file
-    foretrace roofs --device cpu     caches, memory and matmuls of the CPU
+    foretrace lab roofs                  about half a minute; `look` then prefers these figures
+    foretrace lab roofs --show           the figures of this machine, measured before
+    foretrace lab roofs --show h200      what an H200 was measured to do
+    foretrace lab roofs -o my.json       into a file
+    foretrace lab roofs --device cpu     caches, memory and matmuls of the CPU
 
     Each figure is the median of several runs on random data (on a CPU, which others use as well,
     the fastest). What cannot be measured here is listed with the reason.
