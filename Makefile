@@ -15,7 +15,7 @@ WEB_STAMP := web/node_modules/.stamp
 # Tests wait for processes, browsers and clusters a part of their time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-ZENSICAL := $(BIN)/zensical build --strict --clean
+SITE := $(BIN)/python tools/site.py
 
 # Hundreds of processes start in the tests: they start from byte code.
 unexport PYTHONDONTWRITEBYTECODE
@@ -62,7 +62,7 @@ audit: $(DEV_STAMP)
 
 # Checks that the site builds: every link, anchor and name of the API reference leads somewhere.
 site: $(DEV_STAMP)
-	@said=$$($(ZENSICAL) 2>&1) && echo "site: builds" || { echo "$$said"; exit 1; }
+	@said=$$($(SITE) 2>&1) && echo "site: builds" || { echo "$$said"; exit 1; }
 
 docs: site
 	@echo "wrote site/index.html (with search: python3 -m http.server -d site)"
