@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from pathlib import Path
 
@@ -439,13 +438,6 @@ class TestWithTorch:
             ],
         )
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}
-
-
-def test_the_page_is_fresh() -> None:
-    root = Path(__file__).parents[1]
-    page = runpy.run_path(str(root / "tools" / "pytest_page.py"))["page"]
-    written = (root / "docs" / "pytest.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python tools/pytest_page.py"
 
 
 def test_the_plugin_is_registered() -> None:

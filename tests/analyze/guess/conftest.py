@@ -15,9 +15,9 @@ import foretrace as ft
 from foretrace.model.trace import Trace
 from opened_traces import open_made, opened
 
-_PAGE = Path(__file__).parents[3] / "tools" / "guess_examples.toml"
-# kind of prediction -> {text: meaning}, as docs/guess.md lists them
-EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(_PAGE.read_text(encoding="utf-8"))
+_EXAMPLES = Path(__file__).with_name("examples.toml")
+# kind of prediction -> {text: meaning}
+EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
 TEXTS = [text for examples in EXAMPLES.values() for text in examples]
 H200 = Path(ft.__file__).parent / "read/recordings/h200"
 

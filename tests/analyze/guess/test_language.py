@@ -1,25 +1,19 @@
-"""What can be said, what happens to what cannot, and the page about it."""
+"""What can be said, what happens to what cannot."""
 
 from __future__ import annotations
 
 import inspect
-import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
-from analyze.guess.conftest import EXAMPLES, TEXTS, recorded
-from foretrace.analyze.guess import GuessError, check, kinds, marking, parse
-from foretrace.analyze.guess.traits import described
+from analyze.guess.conftest import EXAMPLES, recorded
+from foretrace.analyze.guess import GuessError, check, kinds, parse
 from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import FAMILY_WORDS
 from foretrace.schema.finding import VERDICTS
 from sweep import looped
 
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
-TOOL = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))
 SAID = [(kind, text) for kind, examples in EXAMPLES.items() for text in examples]
 
 
@@ -134,18 +128,3 @@ def test_strides_tell_a_transposed_view() -> None:
     verdicts = check(linear, [parse(text) for text in texts])
     assert [one.verdict for one in verdicts] == list(texts.values())
     assert verdicts[2].measured == "3 x 1 and 32x1 and 1x32"
-
-
-def test_the_page_is_fresh() -> None:
-    assert TOOL["page"]() == PAGE, "run: python tools/guess_page.py"
-
-
-def test_the_page_holds_the_whole_vocabulary() -> None:
-    for words in (
-        TOOL["all_slots"](),
-        [field.name for field in described()],
-        [kind.name for kind in kinds.every()],
-        TEXTS,
-        [reason.example for reason in marking.every_reason()],
-    ):
-        assert [word for word in words if word.lower() not in PAGE.lower()] == []
