@@ -34,7 +34,7 @@ test:
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync types $(COLLECT_STAMP) web lint imports site audit
 	@$(MAKE) --no-print-directory unit
 
-# The same with every sweep whole, and the viewer in every window: hours.
+# The same with every sweep whole, and the viewer in every window: up to an hour.
 test-full:
 	@FORETRACE_SWEEP=full $(MAKE) --no-print-directory test
 

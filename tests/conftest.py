@@ -20,6 +20,12 @@ from hypothesis.internal.conjecture import providers
 # `corpus` and `reference_reader`, however the tests are collected
 sys.path.insert(0, str(Path(__file__).parent))
 import sweep
+from sweep import (  # noqa: F401 - hooks
+    pytest_collection_modifyitems,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 # the checks of the cases are asserts too, and should say what they saw
 pytest.register_assert_rewrite("corpus")
@@ -41,15 +47,6 @@ if not sweep.FULL:
     # It draws from the constants of every module that is loaded as well: the examples would depend
     # on the tests that ran before, and every worker would parse all of the source.
     providers._get_local_constants = lambda: providers._local_constants
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only the full sweep runs, unless a test is asked for by name."""
-    asked = tuple(each.removeprefix("./") for each in config.args if "::" in each)
-    left = [item for item in sweep.left_out(items) if not item.nodeid.startswith(asked)]
-    dropped = {item.nodeid for item in left}
-    items[:] = [item for item in items if item.nodeid not in dropped]
-    config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish() -> None:

@@ -318,10 +318,6 @@ def gn_chunks(n: int) -> Iterator[bytes]:
     yield b'  {\n    "ph": "X",\n    "cat": "gpu_user_annotation"' + after
 
 
-def rep(event: Event, k: int) -> list[Event]:
-    return [copy.deepcopy(event) for _ in range(k)]
-
-
 def cut(data: bytes, x: int) -> bytes:
     return data[:x]
 

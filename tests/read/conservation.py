@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -238,17 +238,6 @@ def sound_objects(sound: Sound, edit: Edit, data: bytes) -> list[Record]:
         if one.start <= max(reach, edit.start + len(edit.new)) and edit.start <= one.end
         if is_json(data[one.start : one.end])
     ]
-
-
-def data_only(data: bytes) -> Callable[[Record], Record]:
-    """A piece without the blanks at its ends: they say nothing."""
-
-    def trimmed(piece: Record) -> Record:
-        text = data[piece.start : piece.end]
-        start = piece.start + len(text) - len(text.lstrip())
-        return Record(start, start + len(text.strip()))
-
-    return trimmed
 
 
 def remains(record: Record, edit: Edit) -> list[Record]:

@@ -8,7 +8,7 @@ import foretrace as ft
 from analyze.compare.traces import made, steps
 from corpus.build import Doc, Raw, g0
 from corpus.builder import TraceBuilder
-from corpus.cases_clocks import absolute_us
+from corpus.odd_content import absolute_us
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.sentences import circumstances
 from foretrace.model.autograd import AutogradNodes

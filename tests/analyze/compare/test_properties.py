@@ -12,8 +12,8 @@ import pytest
 
 import foretrace as ft
 from analyze.compare.traces import recorded
-from corpus.all_cases import OPENING
 from corpus.build import g0
+from corpus.odd_files import SMALL
 from corpus.places import RECORDED, public_traces
 from foretrace.analyze.compare import Comparison, compare, document
 from foretrace.analyze.compare.fusion import KernelPair, spent
@@ -236,7 +236,6 @@ def test_two_cards_compare_by_op() -> None:
     assert found.gpu_ns.beyond is None  # one step each: inconclusive
 
 
-SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
 EMPTY = ("E08",)
 TOLD = [case for case in SMALL if case.id not in EMPTY]
 

@@ -11,8 +11,8 @@ import pytest
 
 import foretrace as ft
 from analyze.guess.conftest import TEXTS
-from corpus.all_cases import OPENING
 from corpus.cases import Case
+from corpus.odd_files import SMALL as ODD_FILES
 from foretrace.analyze.guess import Guess, check, parse
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
@@ -22,8 +22,7 @@ from foretrace.base.errors import TraceError
 from foretrace.schema.finding import VERDICTS
 from sweep import part
 
-# large ones are made when used
-SMALL = part([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
+SMALL = part(ODD_FILES)
 
 
 @cache
@@ -32,7 +31,7 @@ def guesses() -> list[Guess]:
 
 
 @pytest.mark.sweep(4)
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.id)
 def test_every_example(case: Case, tmp_path: Path) -> None:
     trace = ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits))
     verdicts = check(trace, guesses(), trace)

@@ -14,7 +14,7 @@ import pytest
 from analyze.jobs.plan import Answer, Delay, Gaps, Plan, write
 from analyze.jobs.slow_method import COLUMNS, Moments
 from corpus.builder import TraceBuilder
-from corpus.cases_places import merged
+from corpus.odd_content import merged
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reduce
 from foretrace.analyze.jobs.whole_job import COLUMNS as TYPES

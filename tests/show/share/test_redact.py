@@ -14,7 +14,7 @@ import pytest
 
 import foretrace
 from corpus.builder import TraceBuilder
-from corpus.cases_places import merged
+from corpus.odd_content import merged
 from foretrace.analyze.rules import run_all
 from foretrace.base import budget
 from foretrace.base.errors import LimitError, UsageError
