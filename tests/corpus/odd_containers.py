@@ -264,7 +264,7 @@ CASES = [
     Case("B17 gz_two_docs", gz(rank_doc(0).bytes()) + gz(rank_doc(1).bytes()),
          recover(11, 11, bytes_unread=1, may="interleaved_writers trailing_data"), same_as=G0),
     Case("B18 gz_interleaved",
-         lambda: interleave([gz(rank_doc(i, 300).bytes(), level=1) for i in range(4)], 4096),
+         lambda: interleave([gz(rank_doc(i, 1000).bytes(), level=1) for i in range(4)], 4096),
          reject("E_GZIP", "several ranks")),
     Case("B19 json_interleaved",
          lambda: interleave([rank_doc(i, 150).bytes() for i in range(2)], 8192),
