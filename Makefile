@@ -20,7 +20,7 @@ SITE := $(BIN)/python tools/site.py
 # Hundreds of processes start in the tests: they start from byte code.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tour ladder test test-full lint types imports unit audit site docs pages web bundle clean
+.PHONY: tour ladder test test-full lint types imports unit audit site docs pages freeze web bundle clean
 
 tour: $(RUN_STAMP)
 	@$(BIN)/python -m foretrace tour $(ARGS)
@@ -79,6 +79,10 @@ else
 web:
 	@echo "web: skipped, there is no npm: the bundle was not rebuilt and compared"
 endif
+
+# The answers that tests/test_frozen.py compares, after a change that is meant: read the diff before you commit it.
+freeze: $(DEV_STAMP)
+	@$(BIN)/python tools/answers.py write tests/frozen --frozen
 
 bundle: $(WEB_STAMP)
 	@cd web && npm run --silent build

@@ -4,6 +4,7 @@
     python tools/answers.py write build/before --at REV   # the same of another revision
     python tools/answers.py diff build/before build/after # what differs, command by command
     python tools/answers.py diff build/before build/after --show 'look/.*' --lines 40
+    python tools/answers.py write tests/frozen --frozen    # those of the tests: make freeze
 
 An answer is the exit code, stdout and stderr of one command on one recording: those that ship,
 those of the tests, and what FORETRACE_SHARED (../shared) holds beside the checkout. Its name stays
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import gzip
 import io
 import json
 import os
@@ -23,6 +25,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
@@ -30,6 +33,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FORETRACE_SHARED", ROOT.parent / "shared"))
+SETTINGS = {"COLUMNS": "80", "NO_COLOR": "1"}
 OUT = "{out}"  # a folder for files that a command writes; they are part of the answer
 PREDICTIONS = (
     "kernels <= 5",
@@ -43,6 +47,14 @@ PREDICTIONS = (
     "waits == 0",
     "host-bound",
 )
+# every prediction of the manual, and what it compares with
+MANUAL = [
+    word
+    for kind in tomllib.loads((ROOT / "tools/guess_examples.toml").read_text()).values()
+    for text in kind
+    for word in ("-g", text)
+]
+BEFORE = "src/foretrace/read/recordings/h200/mlp_compiled.json.gz"
 # name of the answer: what to type on one trace
 TRACE = {
     "look": ["look", "{t}"],
@@ -63,6 +75,8 @@ SHIPPED_TRACE = {
         "--json",
         *(word for text in PREDICTIONS for word in ("-g", text)),
     ],
+    "predictions": ["check", "{t}", "--against", BEFORE, "--all", *MANUAL],
+    "predictions-json": ["check", "{t}", "--against", BEFORE, "--json", *MANUAL],
     "collapsed": ["export", "{t}", "--collapsed", "-"],
     "speedscope": ["export", "{t}", "--speedscope", "-"],
     "perfetto": ["perfetto", "{t}", "--annotated", f"{OUT}/copy.json", "--no-browser"],
@@ -108,6 +122,66 @@ ONCE = {
     "try": ["look", "tried"],
     "schemas": ["schema"],
 }
+
+# What tests/frozen holds, and tests/test_frozen.py compares: names of commands, then of recordings.
+# OLD=NEW is a pair of recordings. Those of a job are simulated, as tests/analyze/jobs/plan says.
+FROZEN = (
+    (
+        "look-all look-json fixes fixes-json",
+        """
+        attention_by_hand_float32_softmax attention_causal_gqa_flash copies_pageable
+        graph_capture_in_steps h200-ladder-block_compiled_8x1024x768x12x3072_backward_bf16
+        h200-ladder-model_gemma_4x512x4x768x12x3072x32000_bf16 h200-llama_train_eager
+        h200-matmul_add_4096_compiled h200-mlp_eager h200-mlp_liger h200-why-mlp_why
+        hf_llama_causal_compiled hf_llama_causal_eager linear_float32 linear_relu_compiled
+        llama_decode_cuda_graph llama_decode_eager masked_fill_and_mul
+        pages-how-to-github-traces-bench pages-how-to-lightning-traces-lightning_fit
+        pages-how-to-loader-traces-slow_loader pages-how-to-loader-traces-slow_loader_2
+        steps_drift_growing_cache streams_copies_waits streams_wait_for_each_other
+        train_grads_kept
+        """,
+    ),
+    ("look look-markdown expect", "h200-mlp_eager hf_llama_causal_eager"),
+    (
+        "check",
+        "h200-mlp_eager copies_pageable llama_decode_cuda_graph pages-how-to-github-traces-bench",
+    ),
+    ("predictions predictions-json", "h200-mlp_eager h200-why-mlp_why"),
+    ("report", "h200-mlp_eager h200-why-mlp_why"),
+    ("collapsed speedscope", "h200-mlp_eager"),
+    (
+        "compare-all compare-json",
+        """
+        attention_by_hand_repaired=attention_by_hand_repaired h200-mlp_eager=h200-mlp_compiled
+        h200-mlp_eager=h200-mlp_liger copies_pageable=copies_pinned
+        fusing_rms_eager=fusing_rms_compiled llama_causal_eager=llama_causal_compiled
+        llama_decode_eager=llama_decode_cuda_graph sgd_foreach=sgd_fused
+        streams_never_overlap=streams_overlap
+        pages-how-to-loader-traces-slow_loader=pages-how-to-loader-traces-slow_loader_2
+        """,
+    ),
+    ("compare", "h200-mlp_eager=h200-mlp_compiled"),
+    (
+        "why-all why-json",
+        """
+        h200-why-mlp_max_autotune h200-why-mlp_packed_why h200-why-mlp_reduce_overhead
+        h200-why-mlp_why
+        """,
+    ),
+    (
+        "memory-top memory-json",
+        """
+        h200-memory-gpt_leak h200-memory-gpt_logits memory-ckpt_gpt memory-fused_adam_gpt
+        memory-graphed memory-oom memory-ragged memory-train
+        """,
+    ),
+    ("memory-page", "memory-oom"),
+    ("job-all job-json", "job-balanced job-slow_rank job-slow_link job-pipeline"),
+    ("job-page job-perfetto look-set", "job-slow_rank"),
+    ("history history-json roofs", "once"),
+)
+
+PACKED = {"report", "memory-page", "job-page", "job-perfetto", "speedscope"}
 
 
 def short(path: Path) -> str:
@@ -168,6 +242,72 @@ def answers(only: str) -> Iterator[list[tuple[str, list[str]]]]:
             yield found
 
 
+def frozen() -> dict[str, dict[str, list[str]]]:
+    """Of every recording of `FROZEN`: the words of its commands by the name of the answer."""
+    tables = TRACE | SHIPPED_TRACE | PAIR | WHY | MEMORY | JOB | ONCE
+    folders = ROOT / "src/foretrace/read/recordings", ROOT / "tests/recorded"
+    paths = {
+        short(path).removesuffix(".pickle.xz"): path.relative_to(ROOT)
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.name.endswith((".json.gz", ".pickle.xz"))
+    }
+    found: dict[str, dict[str, list[str]]] = {}
+    for commands, labels in FROZEN:
+        for label in labels.split():
+            sides = [paths.get(side, label) for side in label.split("=")]
+            given: dict[str, object] = {"t": sides[0], "a": sides[0], "b": sides[-1]}
+            for name in commands.split():
+                words = [filled(word, given) for word in tables[name]]
+                found.setdefault(label, {})[f"{name}/{label}"] = words
+    return found
+
+
+def frozen_answers(label: str) -> Iterator[tuple[str, str]]:
+    """The answers about one recording: alike on every machine, and in every version."""
+    from foretrace import __version__
+
+    with tempfile.TemporaryDirectory() as made:
+        if label.startswith("job-"):
+            simulate(Path(made, label))
+        for name, words in frozen()[label].items():
+            text = answer(words, Path(made) if label.startswith("job-") else ROOT)
+            yield name, text.replace(made, "MADE").replace(__version__, "VERSION")
+
+
+def frozen_file(folder: Path, name: str) -> Path:
+    """Where an answer is: screens as they are, what programs read packed."""
+    screen = name.partition("/")[0] not in PACKED and "-json/" not in name
+    return folder / f"{name}{'.txt' if screen else '.gz'}"
+
+
+def frozen_text(folder: Path, name: str) -> str:
+    """The answer as it was frozen; empty where there is none."""
+    path = frozen_file(folder, name)
+    if not path.exists():
+        return ""
+    stored = path.read_bytes()
+    return (gzip.decompress(stored) if path.suffix == ".gz" else stored).decode()
+
+
+def simulate(folder: Path) -> None:
+    """Write the ranks of a job of `FROZEN`, whose name is that of the folder."""
+    from analyze.jobs.plan import Clock, Delay, Plan, write
+
+    plans = {
+        "job-balanced": Plan(data=4, host_noise_ns=20_000, kernel_noise_ns=5_000),
+        "job-slow_rank": Plan(
+            data=4,
+            ranks_per_host=2,
+            delays=(Delay("compute", 900_000, ranks=(2,)),),
+            clocks={1: Clock(250_000)},
+        ),
+        "job-slow_link": Plan(data=4, tensor=2, ranks_per_host=4, slow_hosts={1: 20.0}),
+        "job-pipeline": Plan(data=2, pipeline=2, microbatches=4, sharded=True),
+    }
+    write(plans[folder.name], folder)
+
+
 def filled(word: str, given: dict[str, object]) -> str:
     """A word of a command with the paths of its recordings; kernel names hold braces too."""
     return re.sub(r"\{([tab])\}", lambda letter: str(given.get(letter[1], letter[0])), word)
@@ -196,34 +336,34 @@ def ranks_of(path: str, place: Path) -> str:
 def run(work: tuple[list[tuple[str, list[str]]], str]) -> int:
     """Run the commands of one recording in this process, and write their answers."""
     commands, folder = work
-    os.chdir(ROOT)
+    for name, words in commands:
+        place = Path(folder) / name
+        above = str(place.parents[len(Path(name).parts)])
+        text = answer([ranks_of(word, Path(above)) for word in words], ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text.replace(str(SHARED), "SHARED").replace(above, "FOLDER"))
+    return len(commands)
+
+
+def answer(words: list[str], place: Path) -> str:
+    """The exit code, stdout, stderr and written files of one command, run in this process."""
     from foretrace.base import notices
     from foretrace.cli import main
 
-    for name, words in commands:
-        with tempfile.TemporaryDirectory() as out:
-            place = Path(folder) / name
-            words = [ranks_of(word.replace(OUT, out), Path(folder).parent) for word in words]
-            notices._said = set()
-            said, warned = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
-                try:
-                    code: object = main(words)
-                except SystemExit as leaving:
-                    code = leaving.code
-            said.flush()
-            parts = [
-                f"exit {code}",
-                said.buffer.getvalue().decode("utf-8", "replace"),
-                warned.getvalue(),
-            ]  # type: ignore[attr-defined]
-            for path in sorted(Path(out).rglob("*")):
-                parts += [f"--- {path.name}", page_data(path.read_text("utf-8", "replace"))]
-            text = "\n".join(parts).replace(out, "OUT").replace(str(ROOT), "ROOT")
-            text = text.replace(str(SHARED), "SHARED").replace(str(Path(folder).parent), "FOLDER")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-    return len(commands)
+    with tempfile.TemporaryDirectory() as out, contextlib.chdir(place):
+        notices._said = set()
+        said, warned = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
+            try:
+                code: object = main([word.replace(OUT, out) for word in words])
+            except SystemExit as leaving:
+                code = leaving.code
+        said.flush()
+        printed = said.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
+        parts = [f"exit {code}", printed, warned.getvalue()]
+        for path in sorted(Path(out).rglob("*")):
+            parts += [f"--- {path.name}", page_data(path.read_text("utf-8", "replace"))]
+        return "\n".join(parts).replace(out, "OUT").replace(str(ROOT), "ROOT")
 
 
 def page_data(text: str) -> str:
@@ -257,12 +397,7 @@ def write(folder: Path, only: str, at: str) -> None:
                 subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
         return
     with tempfile.TemporaryDirectory() as cache:
-        os.environ |= {
-            "COLUMNS": "80",
-            "NO_COLOR": "1",
-            "FORETRACE_CACHE": cache,
-            "PYTHONPATH": str(ROOT / "src"),
-        }
+        os.environ |= SETTINGS | {"FORETRACE_CACHE": cache, "PYTHONPATH": str(ROOT / "src")}
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         sys.path.insert(0, str(ROOT / "src"))
         folder.mkdir(parents=True, exist_ok=True)
@@ -275,6 +410,31 @@ def write(folder: Path, only: str, at: str) -> None:
                 if sys.stderr.isatty():
                     print(f"\r{done} answers", end="", file=sys.stderr)
     print(f"{done} answers in {folder}")
+
+
+def freeze(folder: Path, only: str) -> None:
+    """Write the answers of `FROZEN` that are not as they were frozen, and name them."""
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    names = [name for commands in frozen().values() for name in commands]
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ |= SETTINGS | {"FORETRACE_CACHE": cache}
+        for label, commands in frozen().items():
+            if not any(re.match(only, name) for name in commands):
+                continue
+            for name, text in frozen_answers(label):
+                if text != frozen_text(folder, name):
+                    path = frozen_file(folder, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    packed = path.suffix == ".gz"
+                    path.write_bytes(
+                        gzip.compress(text.encode(), mtime=0) if packed else text.encode()
+                    )
+                    print(path)
+    wanted = {frozen_file(folder, name) for name in names}
+    for path in folder.glob("*/*"):
+        if path.suffix in (".txt", ".gz") and path not in wanted:
+            path.unlink()
+            print(path, "is gone")
 
 
 def read(folder: Path) -> dict[str, str]:
@@ -326,6 +486,7 @@ def parsed() -> argparse.Namespace:
     writes.add_argument("folder", type=Path)
     writes.add_argument("--only", default="", help="a regular expression of names: look/llama")
     writes.add_argument("--at", default="", help="a revision of git")
+    writes.add_argument("--frozen", action="store_true", help="those of the tests alone")
     compares = kinds.add_parser("diff")
     compares.add_argument("before", type=Path)
     compares.add_argument("after", type=Path)
@@ -337,7 +498,9 @@ def parsed() -> argparse.Namespace:
 
 if __name__ == "__main__":
     given = parsed()
-    if given.what == "write":
+    if given.what == "write" and given.frozen:
+        freeze(given.folder, given.only)
+    elif given.what == "write":
         write(given.folder, given.only, given.at)
     else:
         sys.exit(diff(given.before, given.after, given.show, given.lines, given.replace))
