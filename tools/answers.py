@@ -47,10 +47,10 @@ PREDICTIONS = (
     "waits == 0",
     "host-bound",
 )
-# every prediction of the manual, and what it compares with
+# every kind of prediction, and what it compares with
 MANUAL = [
     word
-    for kind in tomllib.loads((ROOT / "tools/guess_examples.toml").read_text()).values()
+    for kind in tomllib.loads((ROOT / "tests/analyze/guess/examples.toml").read_text()).values()
     for text in kind
     for word in ("-g", text)
 ]
@@ -138,7 +138,7 @@ FROZEN = (
         pages-how-to-github-traces-bench pages-how-to-lightning-traces-lightning_fit
         pages-how-to-loader-traces-slow_loader pages-how-to-loader-traces-slow_loader_2
         steps_drift_growing_cache streams_copies_waits streams_wait_for_each_other
-        train_grads_kept
+        streams_host_bound train_grads_kept triage_dispatch_eager triage_large_kernel_eager
         """,
     ),
     ("look look-markdown expect", "h200-mlp_eager hf_llama_causal_eager"),

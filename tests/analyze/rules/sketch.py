@@ -1,4 +1,4 @@
-"""`Sketch`: a made-up trace for the worked example of a rule, in a few lines.
+"""`Sketch`: a made-up trace in a few lines, for rules and fixes.
 
     (Sketch().step()
      .op("aten::linear > aten::mm", kernel(GEMM, 50), dims=[[64, 64], [64, 64]])
@@ -12,9 +12,6 @@ belong to the innermost.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 Work = dict[str, Any]
@@ -44,21 +41,6 @@ _LAUNCHERS = {
     "gpu_memcpy": "cudaMemcpyAsync",
     "gpu_memset": "cudaMemsetAsync",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A worked example of a rule: a made-up trace, and what the rule must say of it.
-
-    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
-    evidence of the first finding; None means that the rule must find nothing. `records` is a folder
-    with records of the compiler, which then lie beside the trace.
-    """
-
-    about: str
-    document: Callable[[], Mapping[str, Any]]
-    says: Mapping[str, Any] | None
-    records: Path | None = None
 
 
 def kernel(name: str, us: float, **args: Any) -> Work:
