@@ -29,7 +29,7 @@ PARAGRAPHS = ("What it shows:", "Why it matters:", "How it is computed:", "When 
 
 
 EVERY = [pytest.param(rule, id=rule.name) for rule in rules()]
-FROZEN = ROOT / "tests" / "frozen" / "look-json"
+FROZEN = Path(__file__).parents[2] / "frozen" / "look-json"
 
 
 def holds(expected: Any, found: Any) -> bool:
