@@ -216,7 +216,7 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
     sound(found.look, "look")
     times_fit(found.look)
     in_order(drawn(look_page.first_screen(found, 100)), "first screen")
-    reached.stage("whatif and check")
+    reached.stage("fixes and check")
     predicted = whatif(trace, ())
     sound(predicted, "whatif")
     for verdict in ft.check(trace, GUESSES):
@@ -225,7 +225,7 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
         sys.settrace(None)  # what follows takes several times as long when it is traced
         reached.stage("pages")
         in_order(drawn(look_page.sections(found, PARTS, 20)), "pages of look")
-        in_order(drawn(whatif_page(predicted, explain=False)), "whatif page")
+        in_order(drawn(whatif_page(predicted)), "page of fixes")
         others(path, trace, found.look, reached)
         reached.stage("compare and job")
         with tempfile.TemporaryDirectory(dir=path.parent) as name:

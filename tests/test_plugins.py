@@ -151,13 +151,13 @@ def test_every_command_answers_with_broken_plugins(
         ["look", MLP, "--all"],
         ["check", MLP, "-g", "kernels == 5", "-g", "in mlp_fwd: 3 gemm"],
         ["compare", MLP, MLP],
-        ["guess", "--from", MLP],
+        ["check", MLP, "--write"],
         ["export", MLP, "--csv", "-"],
-        ["name", "gemm_kernel"],
+        ["explain", "gemm_kernel"],
         ["lab", "run", "--help"],
         ["lab", "ladder", "--recorded", "h200", "--only", "mlp"],
         ["docs"],
-        ["schema", "look"],
+        ["docs", "schema", "look"],
         ["share", MLP, "--to", str(tmp_path / "shared")],
     ]
     install("", name="NONE")

@@ -60,15 +60,15 @@ TRACE = {
     "look": ["look", "{t}"],
     "look-all": ["look", "{t}", "--all"],
     "look-json": ["look", "{t}", "--json"],
-    "fixes": ["whatif", "{t}"],
-    "expect": ["guess", "--from", "{t}"],
+    "fixes": ["look", "{t}", "--fixes"],
+    "expect": ["check", "{t}", "--write"],
     "check": ["check", "{t}", "--all", *(word for text in PREDICTIONS for word in ("-g", text))],
     "export": ["export", "{t}", "--csv", "-"],
 }
 SHIPPED_TRACE = {
     "look-markdown": ["look", "{t}", "--markdown"],
-    "fixes-json": ["whatif", "{t}", "--json"],
-    "expect-json": ["guess", "--from", "{t}", "--json"],
+    "fixes-json": ["look", "{t}", "--fixes", "--json"],
+    "expect-json": ["check", "{t}", "--write", "--json"],
     "check-json": [
         "check",
         "{t}",
@@ -113,14 +113,14 @@ ONCE = {
     "gemms-near": ["lab", "gemms", "--near", "8192x3072x768"],
     "gemms-near-json": ["lab", "gemms", "--near", "4000x700x900", "--json"],
     "shapes": ["lab", "shapes", "mlp", "--recorded", "h200", "--all"],
-    "recordings": ["recordings"],
-    "recordings-word": ["recordings", "attention"],
+    "recordings": ["look", "--list"],
+    "recordings-word": ["look", "--list", "attention"],
     "explain-list": ["explain"],
     "ladder-claims": ["lab", "ladder", "--recorded", "h200"],
     "history": ["history", "tests/recorded/pages/history/runs", "--all"],
     "history-json": ["history", "tests/recorded/pages/history/runs", "--json"],
     "try": ["look", "tried"],
-    "schemas": ["schema"],
+    "schemas": ["docs", "schema"],
 }
 
 # What tests/frozen holds, and tests/test_frozen.py compares: names of commands, then of recordings.
@@ -228,7 +228,7 @@ def answers(only: str) -> Iterator[list[tuple[str, list[str]]]]:
         else []
     )
     every = [json.loads(line)["name"] for line in kernels]
-    named = [(f"name-{at:04}", ["name", text]) for at, text in enumerate(every)]
+    named = [(f"name-{at:04}", ["explain", text]) for at, text in enumerate(every)]
     groups += [(dict(named[at : at + 200]), {}) for at in range(0, len(named), 200)]
     groups.append((ONCE, {}))
     for commands, given in groups:

@@ -127,10 +127,8 @@ MAKERS = frozenset(
         "explain",
         "lab",
         "mcp",
-        "name",
         "record",
         "remote",
-        "schema",
         "try",
     ]
 )

@@ -43,7 +43,7 @@ def test_an_agent_gets_the_overview_and_the_evidence(tmp_path: Path) -> None:
             return told
 
     tools, overview, evidence, refused = asyncio.run(talk())
-    assert {"overview", "evidence", "compare", "memory", "whatif"} <= set(tools)
+    assert {"overview", "evidence", "compare", "memory", "fixes"} <= set(tools)
     assert "GPU-BOUND" in overview
     assert "ids for evidence: " in overview
     assert len(overview) <= MOST

@@ -1,4 +1,4 @@
-"""`foretrace name`: the contract's JSON, plain words for people, and nothing that acts on a
+"""`foretrace explain`: the contract's JSON, plain words for people, and nothing that acts on a
 terminal.
 """
 
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from foretrace.cli import main
-from foretrace.cli.name import command
+from foretrace.cli.explain import command
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT"
 
@@ -86,7 +86,7 @@ def test_a_long_meaning_goes_on_below_itself() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "\t"])
 def test_an_empty_name_is_wrong_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["name", name]) == 2
+    assert main(["explain", name]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
@@ -124,7 +124,7 @@ def test_ways_to_say_a_card(card: str) -> None:
 
 
 def test_a_card_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["name", "x", "--gpu", "toaster\x1b"]) == 2
+    assert main(["explain", "x", "--gpu", "toaster\x1b"]) == 2
     said = capsys.readouterr().err
     assert "toaster\\x1b" in said
     assert "NVIDIA H200" in said
@@ -181,7 +181,7 @@ def test_two_names_that_no_field_tells_apart() -> None:
 
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("-", "a"), ("a", " ")])
 def test_wrong_numbers_of_names(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["name", *names]) == 2
+    assert main(["explain", *names]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -200,5 +200,5 @@ def test_a_trace_says_how_a_kernel_was_launched() -> None:
 
 
 def test_a_kernel_that_the_trace_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["name", "_geglu_tanh_backward_kernel", "--in", "mlp_liger"]) == 2
+    assert main(["explain", "_geglu_tanh_backward_kernel", "--in", "mlp_liger"]) == 2
     assert "did you mean _geglu_tanh_forward_kernel?" in capsys.readouterr().err

@@ -29,12 +29,12 @@ from sweep import looped
 
 
 def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recordings"]) == 0
+    assert main(["look", "--list"]) == 0
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 25
     listed = recordings.traces() | recordings.decoding() | recordings.explained()
     assert all(f"  {name} " in text for name in listed)
-    assert f"and {len(recordings.ladder())} of the ladder (recordings RUNG lists them): m" in text
+    assert f"and {len(recordings.ladder())} of the ladder (look --list RUNG lists them): m" in text
     assert "mlp_compiled and mlp_eager: down(gelu(gate(x)) * up(x)), another order than" in text
     assert "(foretrace why NAME): mlp_max_autotune, mlp_packed_why, mlp_reduce_overhead, " in text
     assert "llama and llama_compiled are the model of the ladder; tried is a result" in text
@@ -59,13 +59,13 @@ def test_short_names_find_their_recordings(short: str, name: str) -> None:
 
 
 def test_a_word_lists_those_of_the_ladder_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recordings", "linear_eager"]) == 0
+    assert main(["look", "--list", "linear_eager"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]]
     assert listed == [
         "linear_eager", "linear_eager_stack",
         "linear_eager_1024x32x64_bf16", "linear_eager_8x32x64x128_bf16",
     ]  # fmt: skip
-    assert main(["recordings", "zzz"]) == 2
+    assert main(["look", "--list", "zzz"]) == 2
     assert "no recording has 'zzz'" in capsys.readouterr().err
 
 
@@ -253,7 +253,7 @@ def test_who_wants_no_questions_is_told_at_a_terminal_too(
 @pytest.mark.parametrize("name", ["matmul_add_64_eager", "llama_decode_cuda_graph_2layers"])
 def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The list had "unknown" and the profiled host time where look has GPU-BOUND and the step."""
-    assert main(["recordings", name, "--no-cache"]) == 0
+    assert main(["look", "--list", name, "--no-cache"]) == 0
     row = capsys.readouterr().out.splitlines()[2].split()
     busy, step, word = row[4], " ".join(row[6:8]), row[-1]
     assert main(["look", name, "--no-cache"]) == 0
@@ -270,7 +270,7 @@ def test_look_calls_a_recording_by_its_short_name(capsys: pytest.CaptureFixture[
 
 def test_what_to_do_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """It was `CUDA graph (torch.compile(mod…ce-overhead"))`."""
-    assert main(["whatif", "llama_decode_eager_2layers", "--no-cache"]) == 0
+    assert main(["look", "llama_decode_eager_2layers", "--fixes", "--no-cache"]) == 0
     out = capsys.readouterr().out
     assert "cuda_graph" in out
     assert "…" not in out

@@ -56,7 +56,7 @@ def test_an_ignored_rule_is_counted_and_its_fix_is_not_advised(
     assert main(["look", TRAIN, "--ignore", "launch_bound", "--ignore", "casts"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "IGNORED 2 findings: casts, launch_bound; 1 fix: cuda_graph" in told
-    assert main(["whatif", "mlp_eager", "--ignore", "compile"]) == 0
+    assert main(["look", "mlp_eager", "--fixes", "--ignore", "compile"]) == 0
     assert "no other fix is predicted to shorten this by 3%" in capsys.readouterr().out
 
 
@@ -90,7 +90,7 @@ def test_the_file_gives_reasons_and_the_command_line_beats_it(
     selected = looked(capsys, "--select", "launch_bound")
     assert [row["name"] for row in selected["fixes"]] == ["cuda_graph"]
     for words, advised in (([], False), (["cuda_graph"], True), (["--isolated"], True)):
-        assert main(["whatif", TRAIN, *words, "--json"]) == 0
+        assert main(["look", TRAIN, "--fixes", *words, "--json"]) == 0
         names = [row["name"] for row in json.loads(capsys.readouterr().out)["fixes"]]
         assert ("cuda_graph" in names) == advised
     assert main(["look", TRAIN, "--explain", "launch_bound"]) == 0
@@ -222,9 +222,40 @@ def test_explain_says_what_the_file_says(capsys: pytest.CaptureFixture[str]) -> 
         assert f"\n{head} " in told
     assert main(["explain", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)["entries"]
-    assert [each["name"] for each in every] == [*known_names()]
+    named = [each["name"] for each in every if each["kind"] in ("rule", "fix")]
+    assert named == [*known_names()]
+    assert {each["kind"] for each in every} == {"rule", "fix", "quantity", "document"}
     assert main(["explain", "sync_stall"]) == 2
     assert "did you mean sync_stalls" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("addmm", "aten::addmm (op): its kernels have the role gemm"),
+        ("aten::view", "aten::view (op): changes how memory is seen"),
+        ("gemm", "gemm (quantity): predictions count kernels, role gemm"),
+        ("waits", "waits (quantity): Whether the GPU waits for something on the host"),
+        ("look", "SCHEMA      foretrace docs schema look"),
+        ("cuda_graph", "cuda_graph (fix): Launch a step as one CUDA graph"),
+        ("gemm_kernel", "oneDNN GEMM · family xpu · role gemm"),
+    ],
+)
+def test_explain_knows_words_of_every_kind(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", word]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_a_word_of_several_kinds_says_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "inference_mode", "memory"]) == 0
+    out = capsys.readouterr().out
+    assert "inference_mode (fix)" in out
+    assert "memory (quantity)" in out
+    assert main(["explain", "softmax", "--json"]) == 0
+    kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)["entries"]]
+    assert kinds == ["quantity", "op"]
 
 
 def test_the_page_shows_the_file_that_its_examples_run_with() -> None:

@@ -11,7 +11,7 @@ from growth.shapes import SHAPES, sound
 TRACE, OUT = "{trace}", "{out}"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "look": ("look", TRACE, "--json"),
-    "whatif": ("whatif", TRACE, "--json"),
+    "fixes": ("look", TRACE, "--fixes", "--json"),
     "report": ("report", TRACE, "-o", OUT + ".html"),
     "share": ("share", TRACE, "--to", OUT),
     "compare": ("compare", TRACE, "{other}", "--all"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @use.option("--guesses FILE.toml", "Predictions and their reasons.", to="files", multiple=True)
 @use.option("--against OTHER", "The trace to compare with; predictions call it A.")
 @use.flag("--all", "Show every prediction and the evidence of every miss.", to="whole")
+@use.flag("--write", "Write the predictions that hold now, as a file for --guesses, to stdout.")
 @use.flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
 @use.in_forms
 @use.opens_trace
@@ -37,6 +38,7 @@ def command(
     files: tuple[str, ...],
     against: str | None,
     whole: bool,
+    write: bool,
     need_data: bool,
     form: str,
     reading: use.Reading,
@@ -46,12 +48,16 @@ def command(
     \b
     foretrace check t.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
+    foretrace check t.json.gz --write > guesses.toml
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     Where that does not fit one screen, --all shows it. The exit code is 1 when a prediction missed.
     A prediction is unknown when the trace does not have the data, or is truncated or damaged: exit
     1 with --strict, with --need-data, and where the variable CI is set. One that cannot be parsed,
     or names a region that the trace does not have, stops no other: exit 2.
+
+    --write takes what does not vary from run to run; with --json as a document of texts and
+    reasons. It refuses a cut or damaged trace, which may lack data.
 
     A snapshot of torch's allocator has predictions about memory:
 
@@ -69,6 +75,10 @@ def command(
     from foretrace.model.allocator.view import is_snapshot
     from foretrace.show.render import verdicts as pages
 
+    if write:
+        if texts or files or against or form == "markdown":
+            raise UsageError("--write writes predictions of this trace: give it alone, or --json")
+        return _write(trace, reading, as_json=form == "json")
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
     if not is_snapshot(trace) and use.is_job(trace, reading):
@@ -90,6 +100,16 @@ def command(
         return 2
     undecided = "unknown" in marks and (reading.strict or need_data or in_ci())
     return 1 if "miss" in marks or undecided or lost else 0
+
+
+def _write(path: str, reading: use.Reading, *, as_json: bool) -> int:
+    from foretrace.analyze.guess import baseline
+    from foretrace.schema.documents import encode
+
+    opened = reading.trace(path)
+    use.warn_of_loss(opened)
+    click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
+    return 1 if reading.fails(opened) else 0
 
 
 Guesses = Sequence["Guess | Verdict"]

@@ -24,13 +24,24 @@ def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 @click.command("docs")
 @click.argument("page", required=False, shell_complete=_complete)
-def command(page: str | None) -> None:
+@click.argument("document", required=False)
+def command(page: str | None, document: str | None) -> None:
     """Print PAGE of the documentation, as Markdown. Without PAGE, list the pages.
+
+    The page `schema` is made of the code: the JSON Schema of a document that a command prints with
+    --json, or without a name the list of documents.
 
     \b
     foretrace docs
     foretrace docs findings
+    foretrace docs schema
+    foretrace docs schema look
     """
+    if page == "schema":
+        _print_schema(document)
+        return
+    if document is not None:
+        raise UsageError(f"docs {page} takes no second word: only docs schema NAME does")
     found = pages()
     if page is None:
         width = max(map(len, found), default=0)
@@ -42,3 +53,19 @@ def command(page: str | None) -> None:
     else:
         hint = nearest(page, found, "foretrace docs lists the pages")
         raise UsageError(f"no page {page!r}: {hint}")
+
+
+def _print_schema(name: str | None) -> None:
+    import json
+
+    from foretrace.schema import documents
+
+    modules = documents.modules()
+    if name is None:
+        for each, module in modules.items():
+            click.echo(f"{each:<12} {(module.__doc__ or '').splitlines()[0]}")
+    elif name in modules:
+        click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
+    else:
+        hint = nearest(name, modules, f"choose from {', '.join(modules)}")
+        raise UsageError(f"no document named {name!r}: {hint}")

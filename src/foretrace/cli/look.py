@@ -32,7 +32,8 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 
 
 @click.command("look", epilog="See: foretrace docs look")
-@click.argument("trace", type=use.PATH)
+@click.argument("trace", required=False, type=use.PATH)
+@click.argument("fix", nargs=-1)
 @use.in_forms
 @use.flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
 @use.flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
@@ -44,18 +45,35 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @use.option("--region NAME", "One region: its verdict, and what it launches.")
 @use.option("--beside TRACE", "The same region of another trace.", type=use.PATH, multiple=True)
 @use.option("--explain NAME", "One rule or fix: its evidence and its manual.")
+@use.flag("--fixes", "What a step takes after each fix; with FIX names, after all of these.")
+@use.flag("--guess", "Answer a few questions before you see it, and have them marked.")
+@use.option("--then B", "With --guess: about the next trace, or after a fix (compile).")
+@use.option("--answers FILE", "With --guess: answers from a file, one a line; empty ones skip.")
+@use.option(
+    "--list [WORD]",
+    "List the recordings that ship with foretrace; with WORD all that have it in their name.",
+    to="listed",
+    is_flag=False,
+    flag_value="",
+)
 @use.flag("--all", "Everything.")
 @use.option("--captures FOLDER", CAPTURES, type=FOLDER)
 @use.shown("--top", "How many kernels and ops to list.", default=20, type=click.IntRange(0))
 @use.steers
 @use.opens_trace
 def command(
-    trace: str,
+    trace: str | None,
+    fix: tuple[str, ...],
     form: str,
     region: str | None,
     beside: tuple[str, ...],
     captures: str | None,
     explain: str | None,
+    fixes: bool,
+    guess: bool,
+    then: str | None,
+    answers: str | None,
+    listed: str | None,
     top: int,
     reading: use.Reading,
     steering: Steering,
@@ -70,7 +88,49 @@ def command(
     that ships with foretrace (mlp_eager). A folder or zip that holds several traces gives an
     overview: a row for each, how far its ranks differ, and which files cannot be read. The JSON of
     foretrace try is shown as try shows it.
+
+    --fixes replays one typical step with each fix that applies, and ranks them by the predicted
+    time: without the profiler, with an interval.
+
+    With --guess an empty answer skips a question; `q` or the end of the input stops, and the
+    answers so far are marked. With --then the questions are about the next trace: its kernels, its
+    memory traffic and its time, from TRACE alone. The replay of TRACE answers them too, and both
+    are marked. --then compile prints your answers, to keep in a file for --answers until the next
+    trace is there.
+
+    \b
+    foretrace look trace.json.gz
+    foretrace look trace.json.gz --fixes boolean_mask cuda_graph
+    foretrace look eager.json.gz --guess --then compiled.json.gz
+    foretrace look --list attention
     """
+    if listed is not None:
+        from foretrace.cli._recordings import list_recordings
+
+        if trace is not None or form != "text":
+            raise UsageError("--list takes neither a trace nor another form: foretrace look --list")
+        return list_recordings(listed, reading)
+    if trace is None:
+        raise UsageError("give a TRACE; foretrace look --list lists the recordings that ship")
+    if (then or answers) and not guess:
+        raise UsageError("--then and --answers go with --guess")
+    if fix and not fixes:
+        raise UsageError(f"{fix[0]}: only --fixes takes more words than the trace")
+    if guess:
+        from foretrace.cli._guess import ask
+
+        if form == "markdown":
+            raise UsageError("--guess answers as text or with --json")
+        return ask(trace, then, answers, reading, as_json=form == "json")
+    if fixes:
+        from foretrace.show.overview.predictions import whatif
+        from foretrace.show.render.fixes_page import whatif_page
+
+        opened = reading.trace(trace, captures)
+        use.warn_of_loss(opened)
+        predicted = whatif(opened, fix, steering)
+        use.answer_in_sections(form, predicted, lambda: whatif_page(predicted))
+        return 1 if reading.fails(opened) else 0
     from foretrace.read.folder import searched
     from foretrace.schema.documents.tries import read_tried
 
@@ -140,7 +200,7 @@ def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int
     from foretrace.show.render import look_page
 
     if explain is not None:
-        from foretrace.show.render.fixes_page import explained
+        from foretrace.show.render.manual_page import explained
 
         return explained(found.look, explain)
     every = [name for name in EVERY if name != "modules" or found.look.modules]

@@ -1,4 +1,4 @@
-"""`foretrace check` and `foretrace guess`."""
+"""`foretrace check`, and `foretrace look --guess`."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def test_what_was_expected_in_symbols(capsys: Out) -> None:
 
 
 def test_the_net_as_a_document_and_as_a_file(capsys: Out, tmp_path: Path) -> None:
-    assert main(["guess", "--from", MLP, "--json", "--no-cache"]) == 0
+    assert main(["check", MLP, "--write", "--json", "--no-cache"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["schema", "guesses"]
     assert document["schema"] == 1
     reason = "number of kernels, the same in each of 3 calls of mlp_fwd"
     assert document["guesses"][0] == {"text": "in mlp_fwd: kernels == 5", "reason": reason}
-    assert main(["guess", "--from", MLP, "--no-cache"]) == 0
+    assert main(["check", MLP, "--write", "--no-cache"]) == 0
     file = tmp_path / "guesses.toml"
     file.write_text(capsys.readouterr().out)
     texts = [entry["text"] for entry in tomllib.loads(file.read_text())["guess"]]
@@ -183,7 +183,7 @@ def _answers(tmp_path: Path, *lines: str) -> str:
 
 def test_answers_from_a_file(tmp_path: Path, capsys: Out) -> None:
     answers = _answers(tmp_path, "5", "3", "no", "0", "", "nn", "compute")
-    assert main(["guess", MLP, "--answers", answers, "--no-cache"]) == 1
+    assert main(["look", MLP, "--guess", "--answers", answers, "--no-cache"]) == 1
     shown = capsys.readouterr().out
     assert "6 guesses: 5 hit, 1 missed, 0 unknown" in shown
     assert "MISS    in mlp_fwd: every gemm has layout nn" in shown
@@ -192,26 +192,39 @@ def test_answers_from_a_file(tmp_path: Path, capsys: Out) -> None:
 
 def test_answers_as_json(tmp_path: Path, capsys: Out) -> None:
     assert (
-        main(["guess", MLP, "--answers", _answers(tmp_path, "5", "q", "7"), "--json", "--no-cache"])
+        main(
+            [
+                "look",
+                MLP,
+                "--guess",
+                "--answers",
+                _answers(tmp_path, "5", "q", "7"),
+                "--json",
+                "--no-cache",
+            ]
+        )
         == 0
     )
     assert json.loads(capsys.readouterr().out)["hits"] == 1
 
 
 def test_a_wrong_answer_is_named(tmp_path: Path, capsys: Out) -> None:
-    assert main(["guess", MLP, "--answers", _answers(tmp_path, "5", "three"), "--no-cache"]) == 2
+    assert (
+        main(["look", MLP, "--guess", "--answers", _answers(tmp_path, "5", "three"), "--no-cache"])
+        == 2
+    )
     assert "line 2" in capsys.readouterr().err
-    assert main(["guess", MLP, "--answers", str(tmp_path / "none"), "--no-cache"]) == 2
+    assert main(["look", MLP, "--guess", "--answers", str(tmp_path / "none"), "--no-cache"]) == 2
 
 
 def test_usage(capsys: Out) -> None:
-    assert main(["guess"]) == 2
-    assert main(["guess", MLP, "--from", MLP]) == 2
+    assert main(["look", "--guess"]) == 2
+    assert main(["check", MLP, "--write", "-g", "kernels == 5"]) == 2
 
 
 def _interactive(text: bytes | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "foretrace", "guess", MLP, "--no-cache"],
+        [sys.executable, "-m", "foretrace", "look", MLP, "--guess", "--no-cache"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

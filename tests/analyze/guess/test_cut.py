@@ -138,8 +138,8 @@ def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(TraceError, match="E_NOT_WHOLE"):
         write(ft.open(path, cache=False))
     assert questions(ft.open(path, cache=False)) == []
-    assert main(["guess", "--from", str(path)]) == 3
-    assert main(["guess", str(path)]) == 2
+    assert main(["check", str(path), "--write"]) == 3
+    assert main(["look", str(path), "--guess"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert "incomplete (trace_truncated)" in said.err

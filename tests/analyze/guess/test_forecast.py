@@ -143,14 +143,14 @@ def test_answers_are_kept_until_the_next_trace_is_there(tmp_path: Path, capsys: 
     kept = tmp_path / "answers"
     kept.write_text("4\n\n190 to 210 us\n")
     given = ["--answers", str(kept), "--no-cache"]
-    assert main(["guess", "mlp_eager", "--then", "compile", *given]) == 0
+    assert main(["look", "mlp_eager", "--guess", "--then", "compile", *given]) == 0
     assert capsys.readouterr().out == kept.read_text()
-    assert main(["guess", "mlp_eager", "--then", "mlp_compiled", "--json", *given]) == 0
+    assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", "--json", *given]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == list(documents.DOCUMENT.__struct_fields__)
     assert [bool(each["you"]) for each in answer["entries"]] == [True, False, True]
     kept.write_text("5\n")
-    assert main(["guess", "mlp_eager", "--then", "mlp_compiled", *given]) == 1
+    assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", *given]) == 1
     page = capsys.readouterr()
     assert "you 0 of 1, the replay 3 of 3" in " ".join(page.out.split())
     assert "B  mlp_compiled: the same program after the change" in page.err

@@ -10,7 +10,7 @@ measured, and its ends may be a factor of two apart. A time of the replay is the
 worst and best case, and 5% more: two recordings of one program differ by that.
 
 When it is wrong: the bytes of a compiled kernel are an estimate, those of a replayed CUDA graph are
-unknown. The replay knows the fixes of `foretrace whatif`, and no other change.
+unknown. The replay knows the fixes of `look --fixes`, and no other change.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def fields() -> dict[str, Field]:
     stated = {key for family in families.every() for key in family.states}
     known = {field.name: field for field in described()}
     others = sorted(stated - set(known))
-    return known | {key: Field(key, "as `foretrace name` prints it", (key,)) for key in others}
+    return known | {key: Field(key, "as `foretrace explain` prints it", (key,)) for key in others}
 
 
 @cache

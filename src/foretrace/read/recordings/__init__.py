@@ -98,7 +98,7 @@ def opened_as(text: str) -> str:
     stem = text.removesuffix(".gz").removesuffix(".json")
     near = get_close_matches(stem, _every(), n=1, cutoff=0.75)
     if near and not any(Path().glob(f"{text}*")):  # `why` takes the start of several file names
-        hint = f"did you mean {near[0]}? `foretrace recordings` lists the names"
+        hint = f"did you mean {near[0]}? `foretrace look --list` lists the names"
         raise TraceError("E_UNREADABLE", text, "no such file, and no such recording", hint=hint)
     return text
 

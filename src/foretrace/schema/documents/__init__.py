@@ -1,15 +1,18 @@
 """What every `--json` answer holds, as msgspec Structs: one module per document.
 
 A module declares `DOCUMENT`, the Struct at the top of its answer; the module's name is the name
-that `foretrace schema NAME` takes. `encode` is the only way from a document to JSON.
+that `foretrace docs schema NAME` takes. `encode` is the only way from a document to JSON.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import msgspec
 
+from foretrace.base import plugins
 from foretrace.base.patterns import regex
 
 _ENCODER = msgspec.json.Encoder()
@@ -27,3 +30,9 @@ def encode(document: msgspec.Struct) -> str:
 def json_schema(document: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of a document."""
     return msgspec.json.schema(document)
+
+
+def modules() -> dict[str, ModuleType]:
+    """The modules of the documents, by the names of these."""
+    own = plugins.modules(sys.modules[__name__])
+    return {each.__name__.rpartition(".")[2]: each for each in own if hasattr(each, "DOCUMENT")}

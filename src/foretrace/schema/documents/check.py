@@ -1,4 +1,4 @@
-"""`foretrace check --json`, and `foretrace guess TRACE --json`: predictions and their verdicts."""
+"""`foretrace check --json`, and `look --guess --json`: predictions and their verdicts."""
 
 from __future__ import annotations
 

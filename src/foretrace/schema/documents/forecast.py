@@ -1,4 +1,4 @@
-"""`foretrace guess A --then B --json`: what a reader and the replay expect of B, from A alone."""
+"""`look A --guess --then B --json`: what a reader and the replay expect of B, from A alone."""
 
 from __future__ import annotations
 

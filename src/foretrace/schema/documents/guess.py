@@ -1,4 +1,4 @@
-"""`foretrace guess --from TRACE --json`: predictions that hold on a trace."""
+"""`foretrace check TRACE --write --json`: predictions that hold on a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`foretrace name --json`: the parts of a kernel name; names from stdin give a list.
+"""`foretrace explain --json`: the parts of a kernel name; names from stdin give a list.
 
 Two names give the document of the first, with the second as `other` and what differs as `changed`.
 """

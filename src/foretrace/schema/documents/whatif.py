@@ -1,4 +1,4 @@
-"""`foretrace whatif --json`: a step without the profiler, and with each fix that applies."""
+"""`foretrace look --fixes --json`: a step without the profiler, and with each fix that applies."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def without_profiler(trace: Trace, step: MeasuredStep, found: Predicted | None) 
     """The step with the time that it takes without the profiler, and what bounds it then."""
     if found is None or not step.profiled:
         return step
-    # as `whatif` says them; times of a step are sums over its GPUs
+    # as `look --fixes` says them; times of a step are sums over its GPUs
     now, recorded = found.now_ns * step.devices, max(found.recorded_ns * step.devices, step.busy_ns)
     wall = max(now, step.busy_ns)
     if wall > SURELY * recorded:
@@ -141,7 +141,7 @@ def then_text(fix: FixEntry) -> str:
 
 
 def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None) -> WhatIf:
-    """The document of `foretrace whatif`. Raises `UsageError` for a fix that does not apply. A fix
+    """The document of `look --fixes`. Raises `UsageError` for a fix that does not apply. A fix
     that is named is shown, ignored or not.
     """
     from foretrace.schema.documents.whatif import WhatIf

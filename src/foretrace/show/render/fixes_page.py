@@ -1,36 +1,22 @@
-"""Rules and fixes for people: what a step would take with each fix, a forecast beside what came,
-and one rule or fix explained, by its manual (`explain NAME`) and on a trace (`look --explain`).
-
-The manual says nothing that the files of rules and fixes do not say.
-"""
+"""What a step takes with each fix, and a forecast beside what came, for people."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 
-from msgspec import convert
-from msgspec.structs import replace
-
-from foretrace.analyze import fixes, rules
 from foretrace.analyze.guess.forecast import TEXT, asked
-from foretrace.analyze.steering import FIX, RULE, check_names
-from foretrace.base import plugins
-from foretrace.base.units import DASH, plural, range_text, time_text
-from foretrace.model import opening
+from foretrace.base.units import DASH, range_text, time_text
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
-from foretrace.schema.documents.explain import Manual, ManualEntry
 from foretrace.schema.documents.forecast import Forecast
-from foretrace.schema.documents.look import FindingEntry, FixEntry, Look, StepTime
+from foretrace.schema.documents.look import FixEntry, Look, StepTime
 from foretrace.schema.documents.whatif import WhatIf
-from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.predictions import no_fix
 from foretrace.show.overview.sentences import ignored_lines
 from foretrace.show.render.terminal import Section, stem
 
 
-def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
+def whatif_page(found: WhatIf) -> list[Section]:
     """The step now, a row for each fix, and the step with those that were chosen."""
     if found.step is None:
         return [Section("", labelled=[("UNKNOWN", found.reason)])]
@@ -49,14 +35,12 @@ def whatif_page(found: WhatIf, *, explain: bool) -> list[Section]:
     # a cell of a table is cut where space is short: what to do stands below it
     said = [(each.name, f"{each.order}: {_reason(each)}") for each in found.fixes]
     reasons = Section("", labelled=said)
-    told = found.manual.items() if explain else ()
-    manuals = [Section(name, text.split("\n\n")) for name, text in told]
     together = []
     if found.together_ns is not None:
         faster = f"{found.step.ns / found.together_ns:.2f}x"
         text = f"about {time_text(found.together_ns)} with {', '.join(found.chosen)} ({faster})"
         together = [Section("", labelled=[("TOGETHER", textwrap.shorten(text, 400))])]
-    return [head, table, reasons, *together, *ignored, *manuals]
+    return [head, table, reasons, *together, *ignored]
 
 
 def fixes_table(step: StepTime, look: Look, per: str) -> Section:
@@ -73,14 +57,15 @@ def fixes_table(step: StepTime, look: Look, per: str) -> Section:
 
 def _now(step: StepTime, per: str) -> str:
     recorded = f"recorded {time_text(step.recorded_ns)}, replayed {time_text(step.replayed_ns)}"
-    return f"about {time_text(step.ns)} {per} without the profiler ({_interval(step)}); {recorded}"
+    return f"about {time_text(step.ns)} {per} without the profiler ({interval(step)}); {recorded}"
 
 
 def _after(step: StepTime, fix: FixEntry) -> list[str]:
-    return [time_text(fix.ns), _interval(fix), f"{step.ns / fix.ns:.2f}x"]
+    return [time_text(fix.ns), interval(fix), f"{step.ns / fix.ns:.2f}x"]
 
 
-def _interval(of: StepTime | FixEntry) -> str:
+def interval(of: StepTime | FixEntry) -> str:
+    """`1.0 to 1.9 ms`: where the step lies nine times of ten."""
     return f"{time_text(of.low_ns)} to {time_text(of.high_ns)}"
 
 
@@ -144,112 +129,3 @@ def forecast_page(found: Forecast) -> list[Section]:
     notes = notes if found.fix == "compile" else []
     more = f"more: foretrace compare {typed_as(found.a)} {typed_as(found.b)} --kernels"
     return [Section("", labelled=heads), table, Section("", [*notes, more])]
-
-
-# the head of a paragraph in a rule's or a fix's file, and the word in front of it here
-_HEADS = {
-    "What it shows": "LOOKS FOR",
-    "What it looks for": "LOOKS FOR",
-    "Why it matters": "MATTERS",
-    "How it is computed": "FIRES",
-    "When it is wrong": "NOT KNOWN",
-    "What must hold": "MUST HOLD",
-    "What changes": "CHANGES",
-}
-
-
-def manual(names: Sequence[str]) -> Manual:
-    """These rules and fixes with an example of each rule, or all without any; raises `UsageError`
-    for a name that none has.
-    """
-    check_names(names, "explain")
-    every, known = list[ManualEntry](), rules.rules()
-    for rule in known:
-        needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
-        said = RULE, rule.name, rule.title, paragraphs(plugins.manual(rule.check)), needs
-        every.append(ManualEntry(*said, fixes=[*rule.fixes], example=rule.example))
-    for fix in fixes.fixes():
-        needs = [rules.NEEDS[need][1] if need in rules.NEEDS else need for need in fix.needs]
-        said = FIX, fix.name, fix.title, paragraphs(plugins.manual(fix.find)), needs
-        leading = [rule.name for rule in known if fix.name in rule.fixes]
-        every.append(ManualEntry(*said, rules=leading))
-    chosen = (each for name in names for each in every if each.name == name)
-    return Manual([_shown(each) for each in chosen] if names else every)
-
-
-def paragraphs(told: Sequence[str]) -> dict[str, str]:
-    """The paragraphs of a docstring by their heads: `What it shows`; the first has none."""
-    found: dict[str, str] = {"": told[0]}
-    for text in told[1:]:
-        head, _, rest = text.partition(": ")
-        found[head] = rest
-    return found
-
-
-def _shown(entry: ManualEntry) -> ManualEntry:
-    """With what the rule says about the recording that shows it."""
-    rule = next((each for each in rules.rules() if each.name == entry.name), None)
-    if rule is None or not rule.example:
-        return entry
-    seen = rules.run(rule, opening.open(rule.example))
-    return replace(entry, finding=convert(seen[0], FindingEntry, from_attributes=True))
-
-
-def manual_page(found: Manual, *, listed: bool) -> list[Section]:
-    """The manual of what was named, or a line for every rule and fix."""
-    if not listed:
-        return [section for each in found.entries for section in _manual(each)]
-    tables = []
-    for kind, many in ((RULE, "rules"), (FIX, "fixes")):
-        rows = [[each.name, each.title] for each in found.entries if each.kind == kind]
-        head = [kind, "looks for" if kind == RULE else "does"]
-        title = plural(len(rows), kind, many)
-        tables.append(Section(title, head=head, rows=rows, left=(0, 1)))
-    return [*tables, Section("", ["more: foretrace explain NAME; on a trace: look --explain NAME"])]
-
-
-def _manual(entry: ManualEntry) -> list[Section]:
-    lines = [(_HEADS.get(head, head.upper()), text) for head, text in entry.manual.items() if head]
-    lines += [("NEEDS", text) for text in entry.needs]
-    lines += [("FIX", ", ".join(entry.fixes))] if entry.fixes else []
-    lines += [("RULES", ", ".join(entry.rules))] if entry.rules else []
-    finding = entry.finding
-    if finding is not None:
-        told = f"foretrace look {entry.example} --explain {entry.name}: {finding.title}"
-        lines += [("EXAMPLE", told), *([("DO", finding.fix)] if finding.fix else [])]
-    elif entry.kind == RULE:
-        lines += [("EXAMPLE", "no shipped recording shows it")]
-    return [Section(f"{entry.name} ({entry.kind}): {entry.title}", labelled=lines)]
-
-
-def explained(look: Look, name: str) -> list[Section]:
-    """What a rule found or a fix predicts on this trace, and the manual."""
-    check_names([name], "--explain")
-    every = {each.name: plugins.manual(each.check) for each in rules.rules()}
-    every |= {each.name: plugins.manual(each.find) for each in fixes.fixes()}
-    findings = [_finding(row) for row in look.findings if row.rule == name]
-    predicted = [_fix(look, row) for row in look.fixes if row.name == name]
-    ignored = any(row.name == name for row in look.ignored)
-    told = "It applies, and is ignored." if ignored else "It does not apply to this trace."
-    nothing = [] if findings or predicted else [Section("", [told])]
-    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", every[name])]
-
-
-def _finding(row: FindingEntry) -> Section:
-    saving = [("saves", text)] if (text := saving_text(row)) else []
-    seen = []
-    for key, value in row.evidence.items():
-        is_time = key.endswith("_ns") and isinstance(value, int | float)
-        seen.append((key.removesuffix("_ns"), time_text(value) if is_time else str(value)))
-    fix = [("fix", row.fix)] if row.fix else []
-    told = [text for text in (row.title, row.detail) if text]
-    return Section(f"{row.rule}: {row.state}", told, [*fix, *saving, *seen])
-
-
-def _fix(look: Look, row: FixEntry) -> Section:
-    now = time_text(look.step.ns) if look.step else ""
-    lines = [("do", row.order), ("seen", row.why)]
-    lines.append(("step", f"{now} to about {time_text(row.ns)} ({_interval(row)})"))
-    lines += [("first", f"remove {row.first}")] if row.first else []
-    lines += [("check", row.risk)] if row.risk else []
-    return Section(row.name, labelled=lines)

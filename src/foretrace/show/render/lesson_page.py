@@ -243,11 +243,11 @@ _NEXT = """Next:
   foretrace try train.py            known fixes on your script, each measured: needs torch
   foretrace lesson 1                the first of {lessons} lessons; --list has the others
   foretrace look TRACE              what bounds it, what to do first, where the time goes
-  foretrace name KERNEL             what a kernel's name means, part by part
+  foretrace explain KERNEL          what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
   foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
   foretrace lab ladder              the articles' programs on this machine: needs torch, minutes
-TRACE is a file, or the name of a recording: foretrace recordings lists them."""
+TRACE is a file, or the name of a recording: foretrace look --list lists them."""
 
 
 def tour_title(*, asks: bool, bold: bool = False) -> str:

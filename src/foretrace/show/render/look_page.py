@@ -136,7 +136,7 @@ NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 ALL = "--json has all"
-_SHORT = {full: short for short, full in SHORT.items()}  # as `foretrace recordings` lists them
+_SHORT = {full: short for short, full in SHORT.items()}  # as `foretrace look --list` lists them
 
 
 def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:

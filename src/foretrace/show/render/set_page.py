@@ -231,7 +231,7 @@ def _median(name: str, text: Callable[[float | None], str]) -> Column:
 def more_text(counts: Mapping[str, int]) -> str:
     """The recordings that are not in the table: how many of each rung."""
     rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-    return f"  and {sum(counts.values())} of the ladder (recordings RUNG lists them): {rungs}"
+    return f"  and {sum(counts.values())} of the ladder (look --list RUNG lists them): {rungs}"
 
 
 class Spread(Struct, frozen=True):

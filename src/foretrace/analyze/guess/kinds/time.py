@@ -294,7 +294,7 @@ def _unless_across(window: Window, query: Query, measured: str) -> None:
 )
 def _predicted(query: Query) -> Measurement:
     """The step without the profiler, as a replay of the typical step predicts it: as it is, or
-    after fixes that apply (`foretrace whatif TRACE` lists their names).
+    after fixes that apply (`foretrace look TRACE --fixes` lists their names).
     """
     found = query.windows[0].evidence.replayed
     if found is None:

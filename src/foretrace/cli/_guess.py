@@ -1,4 +1,4 @@
-"""Answer questions about a trace before you see it."""
+"""`look --guess`: questions about a trace before it is shown."""
 
 from __future__ import annotations
 
@@ -22,59 +22,18 @@ NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
 
 
-@click.command("guess", epilog="See: foretrace docs guess")
-@click.argument("trace", required=False, type=use.PATH)
-@use.option("--from TRACE", "Write what holds on TRACE as a guess file.", to="source")
-@use.option("--then B", "Predict B, the same program after a change, or a fix: compile.")
-@use.option(
-    "--answers FILE", "Take the answers from a file, one per line; an empty line skips a question."
-)
-@use.as_json
-@use.opens_trace
-def command(
-    trace: str | None,
-    source: str | None,
-    then: str | None,
-    answers: str | None,
-    as_json: bool,
-    reading: use.Reading,
+def ask(
+    trace: str, then: str | None, answers: str | None, reading: use.Reading, *, as_json: bool
 ) -> int:
-    """Answer a few questions about TRACE before it is shown, then see your answers marked.
-
-    \b
-    foretrace guess t.json.gz
-    foretrace guess eager.json.gz --then compiled.json.gz
-    foretrace guess --from t.json.gz > guesses.toml
-
-    An empty answer skips a question; `q` or the end of the input stops, and the answers so far are
-    marked. With --then the questions are about the next trace: its kernels, its memory traffic and
-    its time, from TRACE alone. The replay of TRACE answers them too, and both are marked. --then
-    compile prints your answers, to keep in a file for --answers until the next trace is there.
-
-    --from writes the predictions that hold on TRACE now and do not vary from run to run, for
-    `foretrace check --guesses`; with --json as a document of texts and reasons. It refuses a cut or
-    damaged trace, which may lack data.
-    """
-    path = source or trace
-    if path is None or (source and (trace or answers or then)):
-        raise UsageError(
-            "use `foretrace guess TRACE [--then B] [--answers FILE]` or `foretrace guess --from "
-            "TRACE`"
-        )
-    opened = reading.trace(path)
+    """Ask about the trace, or about the next one, and mark the answers."""
+    opened = reading.trace(trace)
     use.warn_of_loss(opened)
-    if source:
-        from foretrace.analyze.guess import baseline
-        from foretrace.schema.documents import encode
-
-        click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
-        return 1 if reading.fails(opened) else 0
     if then:
-        return _ahead(opened, then, answers, as_json, reading)
-    return _now(opened, answers, as_json, reading)
+        return _ahead(opened, then, answers, reading, as_json=as_json)
+    return _now(opened, answers, reading, as_json=as_json)
 
 
-def _now(opened: Trace, answers: str | None, as_json: bool, reading: use.Reading) -> int:
+def _now(opened: Trace, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
     """Ask about the trace itself."""
     from foretrace.analyze.guess import check
     from foretrace.analyze.guess.marking import document
@@ -91,7 +50,7 @@ def _now(opened: Trace, answers: str | None, as_json: bool, reading: use.Reading
     return 1 if missed or reading.fails(opened) else 0
 
 
-def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use.Reading) -> int:
+def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
     """Ask about the next trace; where only the change is known, print the answers."""
     from foretrace.analyze.fixes import fixes
     from foretrace.analyze.guess.forecast import asked, forecast
