@@ -1,4 +1,4 @@
-"""Explain a rule, a fix, a kernel name, an op, a quantity or a document."""
+"""Explain a rule, a fix, a kernel name, an op or a quantity."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from foretrace.schema.documents.look import FindingEntry
 from foretrace.schema.documents.name import DecodedName
 
 QUANTITY, OP, DOCUMENT = "quantity", "op", "document"
+GUESSED = ("inferred", "unknown")
 UNKNOWN = "unknown"  # the family of a name that no family knows
 _WORD = re.compile(r"[\w.:+-]+")
 
@@ -43,11 +44,14 @@ def manual(words: Sequence[str]) -> Manual:
         named = [_with_finding(each) for each in every if each.name == word] + _nouns(word)
         named += _ops(word)
         kernel = families.decode(word)
-        if kernel.family != UNKNOWN or not (named or _WORD.fullmatch(word)):
+        known = kernel.family != UNKNOWN
+        if named:  # `unused_forward` also looks like a kernel of Triton: a guess is not shown
+            known = known and any(part.certainty not in GUESSED for part in kernel.parts)
+        if known or not (named or _WORD.fullmatch(word)):
             kernels.append(DecodedName.of(kernel))
         elif not named:
-            known = [*(each.name for each in every), *HEADS, *TRAITS, *_prices()]
-            near = nearest(word, dict.fromkeys(known), "`foretrace explain` lists the words", 3)
+            names = [*(each.name for each in every), *HEADS, *TRAITS, *_prices()]
+            near = nearest(word, dict.fromkeys(names), "`foretrace explain` lists the words", 3)
             raise UsageError(f"explain: nothing is named {word!r}; {near}")
         entries += named
     return Manual(entries, kernels=kernels) if kernels else Manual(entries)
