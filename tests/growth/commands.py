@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export": ("export", TRACE, "--csv", OUT + ".csv", "--speedscope", OUT + ".json"),
     "collapsed": ("export", TRACE, "--collapsed", OUT + ".txt"),
     "perfetto": ("perfetto", TRACE, "--annotated", OUT + ".json.gz", "--no-browser"),
-    "guess": ("guess", "--from", TRACE),
+    "guess": ("check", TRACE, "--write"),
     "lesson": ("lesson", TRACE, "--json"),
     "job": ("job", "{job}", "--all"),
     "job_json": ("job", "{job}", "--json", "--html", OUT + ".html", "--perfetto", OUT + ".json.gz"),

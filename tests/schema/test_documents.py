@@ -130,7 +130,7 @@ def test_a_look_at_a_folder(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
     (tmp_path / "empty.json").write_text("")
     answer = run("look", str(tmp_path), "--json", "--no-cache").doc
-    jsonschema.validate(answer, run("schema", "sets").doc)
+    jsonschema.validate(answer, run("docs", "schema", "sets").doc)
     assert (len(answer["traces"]), len(answer["left_out"])) == (3, 1)
 
 
@@ -145,20 +145,20 @@ def test_what_a_terminal_acts_on_is_escaped() -> None:
 
 
 def test_documents_are_listed_with_what_they_are() -> None:
-    listed = run("schema").out.splitlines()
+    listed = run("docs", "schema").out.splitlines()
     assert {line.split()[0] for line in listed} >= {"look", "sets"}
     assert all(len(line.split()) > 3 for line in listed)
-    ran = run("schema", "nonsense")
+    ran = run("docs", "schema", "nonsense")
     assert (ran.code, ran.out) == (2, "")
     assert "look" in ran.err
-    assert json.loads(run("schema", "look").out)["$ref"] == "#/$defs/Look"
+    assert json.loads(run("docs", "schema", "look").out)["$ref"] == "#/$defs/Look"
 
 
 def test_every_name_of_the_reference() -> None:
     validator = jsonschema.Draft202012Validator(json_schema(names.DOCUMENT))
     lines = (ROOT / "tests/names/families/kernel_names.jsonl").read_text("utf-8").splitlines()
     known = [json.loads(line)["name"] for line in lines]
-    documents = run("name", "-", "--json", stdin="\n".join(known).encode()).doc
+    documents = run("explain", "-", "--json", stdin="\n".join(known).encode()).doc
     assert len(documents) == len(known)
     for each in documents:
         validator.validate(each)
@@ -168,7 +168,7 @@ def test_every_name_of_the_reference() -> None:
 
 @pytest.mark.parametrize("text", ["ampere_sgemm_128x64_nn", "nobody knows this"])
 def test_a_name_with_a_card(text: str) -> None:
-    answer = run("name", text, "--gpu", "H200", "--json").doc
+    answer = run("explain", text, "--gpu", "H200", "--json").doc
     fits(answer, names.DOCUMENT)
     assert answer["gpu"]["arch"] == "sm90"
 
