@@ -110,8 +110,8 @@ JOB = {
 ONCE = {
     "roofs": ["lab", "roofs", "--show", "h200", "--all"],
     "roofs-json": ["lab", "roofs", "--show", "h200", "--json"],
-    "gemms-near": ["lab", "gemms", "--near", "8192x3072x768"],
-    "gemms-near-json": ["lab", "gemms", "--near", "4000x700x900", "--json"],
+    "gemms-near": ["lab", "gemms", "8192x3072x768"],
+    "gemms-near-json": ["lab", "gemms", "4000x700x900", "--json"],
     "shapes": ["lab", "shapes", "mlp", "--recorded", "h200", "--all"],
     "recordings": ["look", "--list"],
     "recordings-word": ["look", "--list", "attention"],

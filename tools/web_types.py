@@ -11,7 +11,7 @@ from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.memory_html import SnapshotPage
-from foretrace.show.html.page import GemmsPage, RoofsPage
+from foretrace.show.html.page import HistoryPage
 from foretrace.show.html.report import Report, TryPage, WhyPage
 from foretrace.show.render.terminal import Section
 from foretrace.show.serve.library import SearchResult
@@ -22,21 +22,19 @@ HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
 ROOTS = (
-    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SnapshotPage, TryPage, WhyPage, SearchResult,
+    Report, HistoryPage, JobPage, LessonPage, SnapshotPage, TryPage, WhyPage, SearchResult,
     PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
 KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("Report", "guesses"): (CheckDocument, " | null"),
     ("Report", "ladder"): (LadderDocument, " | null"),
-    ("GemmsPage", "head"): (Section, ""),
-    ("GemmsPage", "sections"): (Section, "[]"),
-    ("RoofsPage", "head"): (Section, ""),
+    ("HistoryPage", "head"): (Section, ""),
+    ("HistoryPage", "sections"): (Section, "[]"),
     ("WhyPage", "head"): (Section, ""),
     ("WhyPage", "sections"): (Section, "[]"),
     ("WhyPage", "not_fused"): (Section, "[]"),
     ("WhyKernel", "about"): (Section, ""),
-    ("RoofsPage", "sections"): (Section, "[]"),
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),
     ("JobPage", "sections"): (Section, "[]"),

@@ -1,4 +1,4 @@
-"""What the map says: why a shape gets its kernel, the plane, predictions, boundaries."""
+"""What the map says: why a shape gets its kernel, the nearest matmul, the plane, boundaries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import pytest
 from foretrace.base.errors import UsageError
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import explain_shape, parse_size, plane
-from foretrace.names.gemms.distance import FAR, Nearest
-from foretrace.names.gemms.table import Boundary, crossed, differing, point_of
-from foretrace.names.gemms.tiling import modelled_us
+from foretrace.names.gemms.table import FAR, Boundary, crossed, differing, point_of
 from foretrace.schema.gemm_point import DTYPES, GemmPoint
 
 MAP = table.named("h200")
-NEAREST = Nearest(MAP)
 GATE, DOWN = GemmPoint(8192, 3072, 768), GemmPoint(8192, 768, 3072)
 
 
@@ -60,14 +57,17 @@ def test_a_split_is_explained() -> None:
     assert why[1].startswith("The tiles alone fill 32 of 132 places. K = 14336 is cut into 4 parts")
 
 
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("size", ["1x128x128", "7x4099x513", "300x5000x60", "20000x16x20000"])
+def test_a_split_without_a_tile_is_explained() -> None:
+    """The names of some old kernels state no tile."""
+    rows = MAP.frame.filter(pl.col("splits"), pl.col("tiles").is_null())
+    why = explain_shape(MAP, point_of(rows.row(0, named=True))).why
+    assert any(line.startswith("The kernel's name states no tile. K = ") for line in why)
+
+
+@pytest.mark.parametrize("size", ["1x128x128", "20000x16x20000"])
 def test_every_shape_has_an_answer(size: str) -> None:
     for dtype in DTYPES:
-        point = parse_size(size, dtype)
-        made = NEAREST.predict(point)
-        assert explain_shape(MAP, point).why, dtype
-        assert 0 < made.low_us <= made.us <= made.high_us, dtype
+        assert explain_shape(MAP, parse_size(size, GemmPoint(1, 1, 1, dtype=dtype))).why, dtype
 
 
 def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
@@ -86,45 +86,15 @@ def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
         plane(MAP, GATE._replace(dtype="fp8", layout="nn"))
 
 
-def test_a_measured_matmul_is_not_predicted() -> None:
-    made = NEAREST.predict(DOWN)
-    assert made.measured
-    assert made.short == "nvjet 192x128x64 tn bf16"
-    assert made.us == made.low_us == made.high_us == pytest.approx(50.784)
-    assert made.nearest[0].octaves == 0
-
-
-def test_a_prediction_rests_on_its_neighbours() -> None:
-    made = NEAREST.predict(GemmPoint(8200, 768, 3072))
-    assert not made.measured
-    assert not made.inconclusive
-    assert made.family == "nvjet"
-    assert made.kernel in MAP.frame["kernel"]
-    assert 0 < made.agreement <= 1
-    assert made.us == pytest.approx(50.8, rel=0.15)
-
-
-def test_a_far_matmul_is_inconclusive() -> None:
-    """The map holds no fp8 matmul whose rows begin elsewhere than at multiples of 16 bytes."""
-    made = NEAREST.predict(GemmPoint(1 << 20, 1 << 20, 64))
-    assert made.inconclusive
-    assert made.nearest[0].octaves > FAR
-
-
 def test_the_distance_prices_what_changes_the_kernel() -> None:
     def away(point: GemmPoint) -> float:
-        return NEAREST.nearest(point, 1)[1][0].item()
+        return float(MAP.nearest(point, 1)[1][0])
 
     assert away(DOWN) == 0
     assert away(DOWN._replace(m=8192 * 64)) == pytest.approx(5)  # octaves beyond 16384
     vector = GemmPoint(1, 768, 3072)
     assert away(vector._replace(layout="tt")) == 0  # one row has no order
-
-
-def test_the_model_knows_waves() -> None:
-    assert modelled_us(GemmPoint(8192, 768, 3072)) == pytest.approx(50.8, rel=0.3)
-    assert modelled_us(GemmPoint(1, 768, 768)) < 5
-    assert modelled_us(GemmPoint(4096, 4096, 4095)) > 3 * modelled_us(GemmPoint(4096, 4096, 4096))
+    assert away(GemmPoint(1 << 20, 1 << 20, 64)) > FAR
 
 
 def _at(m: int, n: int = 4096, k: int = 14336) -> tuple[GemmPoint, str]:
@@ -151,4 +121,27 @@ def test_without_the_map_s_kernels_no_boundary_is_stated() -> None:
 )
 def test_a_size_that_is_none(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_size(text)
+        parse_size(text, GATE)
+
+
+@pytest.mark.parametrize(
+    ("point", "load"),
+    [
+        (GemmPoint(8, 768, 768), 16),
+        (GemmPoint(7, 768, 768), 16),  # M is no size along memory
+        (GemmPoint(7, 768, 768, "nt"), 2),
+        (GemmPoint(1, 768, 768, "nt"), 16),  # one row is a vector
+        (GemmPoint(8, 50257, 768), 2),
+        (GemmPoint(8, 768, 766), 4),
+        (GemmPoint(8, 764, 768, dtype="tf32"), 16),
+        (GemmPoint(8, 768, 768, dtype="fp8"), 16),
+    ],
+)
+def test_the_widest_load(point: GemmPoint, load: int) -> None:
+    assert (point.load_bytes, point.aligned) == (load, load == 16)
+
+
+def test_flops_and_bytes() -> None:
+    assert GATE.flops == 38_654_705_664
+    assert GATE.bytes == 2 * (8192 * 768 + 3072 * 768 + 8192 * 3072)
+    assert GemmPoint(2, 3, 5, dtype="fp8").bytes == 2 * 5 + 3 * 5 + 2 * 2 * 3

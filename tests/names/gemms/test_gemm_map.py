@@ -12,11 +12,8 @@ import foretrace
 from foretrace.analyze.compare.sentences import matmul_of
 from foretrace.analyze.compare.sides import choose, launch_recorded, launched, repeats
 from foretrace.base.errors import UsageError
-from foretrace.names import families
-from foretrace.names.gemms import build, table
-from foretrace.names.gemms.distance import held_out_accuracy
+from foretrace.names.gemms import table
 from foretrace.read import recordings
-from foretrace.schema.gemm_point import GemmPoint
 
 MAP = table.named("h200")
 
@@ -29,12 +26,8 @@ def test_it_is_small_and_large_enough() -> None:
     assert {"bf16", "fp16", "tf32", "fp32", "fp8"} == set(MAP.frame["dtype"])
 
 
-def test_every_matmul_is_there_once_and_none_of_them_was_held_out() -> None:
+def test_every_matmul_is_there_once() -> None:
     assert len(MAP.rows) == MAP.frame.height
-    assert MAP.heldout is not None
-    apart = {GemmPoint(*row) for row in MAP.heldout.select(table.KEY).iter_rows()}
-    assert len(apart) == MAP.heldout.height >= 400
-    assert not apart & set(MAP.rows)
 
 
 def test_no_matmul_is_faster_than_its_roof() -> None:
@@ -58,20 +51,6 @@ def test_the_grid_and_the_kernels_beside_it_agree_on_the_split() -> None:
     assert (beside == (cutlass["split"] > 1)).all()
 
 
-def test_the_accuracy_is_what_was_counted_when_the_map_was_made() -> None:
-    found = held_out_accuracy(MAP)
-    assert found == MAP.facts.held_out
-    assert found is not None
-    assert found.family >= 0.9
-    assert found.time >= 0.8
-    assert found.interval >= 0.9  # nine times of ten
-    kinds = {each.kind: each for each in found.kinds}
-    assert kinds["16-bit and fp8, aligned"].time >= 0.9
-    assert sum(each.matmuls for each in found.kinds) == found.matmuls
-    right = sum(round(each.time * each.matmuls) for each in found.kinds)
-    assert right == round(found.time * found.matmuls)
-
-
 @pytest.mark.parametrize("name", ["mlp_eager", "mlp_eager_train", "llama_train_eager"])
 def test_recorded_matmuls_ran_on_the_kernels_of_the_map(name: str) -> None:
     path = recordings.find(name)
@@ -86,25 +65,6 @@ def test_recorded_matmuls_ran_on_the_kernels_of_the_map(name: str) -> None:
         assert MAP.frame["kernel"][MAP.rows[point]] == kernel
 
 
-def test_rows_of_a_sweep() -> None:
-    kernels = [
-        {"name": "Memset (Device)", "grid": None, "block": None, "registers": None,
-         "shared_memory": None, "cold_us": 0.7, "warm_us": 0.7},
-        {"name": "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "grid": [2, 66, 1],
-         "block": [384, 1, 1], "registers": 168, "shared_memory": 213_476, "cold_us": 55.5,
-         "warm_us": 55.4},
-    ]  # fmt: skip
-    row = {**GemmPoint(8192, 3072, 768)._asdict(), "kernels": kernels}
-    times = {"cold_us": [56.0, 56.3, 58.0], "warm_us": [56.4]}
-    made = build.frame([row | times], 132, {"bf16": 894.3e12}, 4709e9).row(0, named=True)
-    assert families.decode(made["kernel"]).short == made["short"] == "nvjet 256x128x64 tn bf16"
-    assert (made["tile_n"], made["tile_m"], made["tile_k"]) == (256, 128, 64)
-    assert (made["tiles"], made["split"], made["splits"], made["per_sm"]) == (768, 1, False, 1)
-    assert (made["others"], made["cluster"], made["roof"]) == ("Memset (Device)", "1x2", "compute")
-    assert made["cold_us"] == pytest.approx(56.3)
-    assert made["roof_us"] == pytest.approx(43.22, abs=0.01)
-
-
 def test_what_is_no_map_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no map of 'a100': choose from nvidia-h200"):
         table.named("a100")
@@ -117,6 +77,3 @@ def test_what_is_no_map_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_bytes((table.SHIPPED / "nvidia-h200.json").read_bytes())
     with pytest.raises(UsageError, match="not a map of matmuls"):
         table.opened(tmp_path / "other.parquet")
-    (tmp_path / "sweep.gz").write_text("no")
-    with pytest.raises(UsageError, match="not a file that a sweep wrote"):
-        build.rows_of(tmp_path / "sweep.gz")

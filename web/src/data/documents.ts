@@ -36,13 +36,6 @@ export interface AverageRow {
   gpu_ns: number;
 }
 
-export interface BandwidthPoint {
-  working_set_bytes: number;
-  read_gbps: number | null;
-  write_gbps: number | null;
-  copy_gbps: number | null;
-}
-
 export interface Basis {
   per: string;
   composition: Composition;
@@ -356,13 +349,6 @@ export interface FusionEntry {
   sources: string[];
 }
 
-export interface GemmsPage {
-  head: Section;
-  heat: HeatPlane | null;
-  title: string;
-  sections: Section[];
-}
-
 export interface GroupRow {
   name: string;
   time: number;
@@ -400,6 +386,11 @@ export interface HeatPlane {
   layout: string;
   epilogue: string;
   cells: HeatCell[];
+}
+
+export interface HistoryPage {
+  head: Section;
+  sections: Section[];
 }
 
 export interface Holder {
@@ -514,11 +505,6 @@ export interface LanePage {
   kinds: string[];
   note: string;
   timeline: Outline;
-}
-
-export interface LatencyPoint {
-  working_set_bytes: number;
-  load_ns: number;
 }
 
 export interface LaunchConfig {
@@ -865,13 +851,6 @@ export interface RoofsEntry {
   measured: boolean;
   source: string;
   datasheet: string[];
-}
-
-export interface RoofsPage {
-  head: Section;
-  bandwidth: BandwidthPoint[];
-  latency: LatencyPoint[];
-  sections: Section[];
 }
 
 export interface SearchResult {

@@ -1,7 +1,8 @@
-"""Maps of cards: Parquet files with one row for each matmul, and what was measured with them.
+"""Maps of cards: `maps/NAME.parquet` has one row for each matmul, `NAME.json` the card, the roofs
+and how both were measured (`tools/gemm_map.py`).
 
-`maps/NAME.parquet` is the sweep, `NAME.heldout.parquet` the matmuls that it does not hold,
-`NAME.json` the card, the roofs and the command. Nothing here needs torch.
+The distance between two matmuls is octaves of M, N and K, and a price for another type, layout,
+epilogue or alignment.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from foretrace.base.errors import UsageError
-from foretrace.base.files import replacing, write_bytes
 from foretrace.names import families
-from foretrace.schema.documents.gemms import MapAccuracy, MappedMatmul, MatmulSize
-from foretrace.schema.gemm_point import LAYOUTS, GemmPoint
+from foretrace.schema.documents.gemms import MappedMatmul, MatmulSize
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 SHIPPED = Path(__file__).with_name("maps")
 SUFFIX = ".parquet"
@@ -29,13 +30,15 @@ SIZES = ("m", "n", "k")
 _LARGEST = 64 << 20  # bytes: a map of ten thousand matmuls has 0.3 MB
 _TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "c10::Float8_e4m3fn": "fp8"}
 _FIRST_FACTOR = {"aten::mm": 0, "aten::addmm": 1}
+Array = np.ndarray[Any, np.dtype[Any]]
+# What another type, layout, epilogue, width of loads, or one row only costs, in octaves: chosen by
+# leaving out matmuls of the H200's map.
+PRICES = np.array((5.0, 2.0, 2.0, 3.0, 2.0))
+FAR = 3.0  # octaves, the price of other alignment: a third of such matmuls took 15% more or less
 
 
 class MapFacts(Struct, frozen=True):
-    """Where a map comes from. Rates are FLOP/s by data type, and bytes per second of the memory.
-
-    `held_out` is the accuracy of predictions on the matmuls that the map does not hold.
-    """
+    """Where a map comes from. Rates are FLOP/s by data type, and bytes per second of the memory."""
 
     device: str
     sms: int
@@ -43,24 +46,13 @@ class MapFacts(Struct, frozen=True):
     environment: dict[str, str]
     flops: dict[str, float]
     bytes_per_s: float
-    held_out: MapAccuracy | None = None
-
-    def roof_us(self, point: GemmPoint) -> float:
-        """The least time of a matmul: its FLOP or its bytes at the card's rates."""
-        return max(point.flops / self.flops[point.dtype], point.bytes / self.bytes_per_s) * 1e6
 
 
 class GemmMap:
-    """A map: `frame` has the matmuls, `heldout` those that were left out of it."""
+    """A map: `frame` has the matmuls."""
 
-    def __init__(
-        self,
-        place: Path,
-        facts: MapFacts,
-        frame: pl.DataFrame,
-        heldout: pl.DataFrame | None = None,
-    ) -> None:
-        self.place, self.facts, self.frame, self.heldout = place, facts, frame, heldout
+    def __init__(self, facts: MapFacts, frame: pl.DataFrame) -> None:
+        self.facts, self.frame = facts, frame
 
     @cached_property
     def rows(self) -> dict[GemmPoint, int]:
@@ -84,6 +76,27 @@ class GemmMap:
         """Whether the map holds this matmul with exactly this kernel."""
         at = self.rows.get(point)
         return at is not None and self.frame["kernel"][at] == kernel
+
+    def nearest(self, point: GemmPoint, count: int) -> tuple[Array, Array]:
+        """The rows of the nearest matmuls, and how many octaves they are away."""
+        octaves, traits = self._places
+        away = np.abs(octaves - np.log2(np.array(point[:3], dtype=float))).sum(axis=1)
+        away += (traits != _traits(point)) @ PRICES
+        rows = np.argsort(away, kind="stable")[:count]
+        return rows, away[rows]
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        octaves = np.log2(np.array([point[:3] for point in self.rows], dtype=float))
+        return octaves, np.array([_traits(point) for point in self.rows])
+
+
+def _traits(point: GemmPoint) -> list[int]:
+    """What has a price, in the order of `PRICES`; the library sees no order in one row of x."""
+    vector = point.m == 1
+    layout = {"nt": "nn", "tt": "tn"}.get(point.layout, point.layout) if vector else point.layout
+    kinds = DTYPES.index(point.dtype), LAYOUTS.index(layout), EPILOGUES.index(point.epilogue)
+    return [*kinds, point.load_bytes, int(vector)]
 
 
 def names() -> list[str]:
@@ -115,37 +128,18 @@ def of_device(device: str | None) -> GemmMap | None:
 
 def opened(path: Path) -> GemmMap:
     """The map in a file."""
-    facts, apart = path.with_suffix(".json"), _heldout_path(path)
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("it is too large")
         frame = pl.read_parquet(path)
-        known = msgspec.json.decode(facts.read_bytes(), type=MapFacts)
+        facts = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=MapFacts)
         frame.select(*KEY, "kernel", "family", "tile_n", "tile_m", "cold_us")
-        heldout = pl.read_parquet(apart) if apart.is_file() else None
     except FileNotFoundError as problem:
-        raise UsageError(
-            f"{problem.filename}: no such file: `foretrace lab gemms -o` writes both"
-        ) from None
+        raise UsageError(f"{problem.filename}: no such file: a map has two") from None
     except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
         first = str(problem).partition("\n")[0]
         raise UsageError(f"{path}: not a map of matmuls: {first}") from None
-    return GemmMap(path, known, frame, heldout)
-
-
-def _heldout_path(place: Path) -> Path:
-    return place.with_name(f"{place.stem}.heldout{SUFFIX}")
-
-
-def save(found: GemmMap) -> None:
-    """Write a map, its held-out matmuls and its facts."""
-    found.place.parent.mkdir(parents=True, exist_ok=True)
-    for path, table in ((found.place, found.frame), (_heldout_path(found.place), found.heldout)):
-        if table is not None:
-            with replacing(path) as draft:
-                table.write_parquet(draft, compression="zstd", compression_level=19)
-    text = msgspec.json.format(msgspec.json.encode(found.facts), indent=1)
-    write_bytes(found.place.with_suffix(".json"), text + b"\n")
+    return GemmMap(facts, frame)
 
 
 # Rows of a map as entries of a document.

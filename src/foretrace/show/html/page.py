@@ -28,11 +28,8 @@ from numpy.typing import NDArray
 
 from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
-from foretrace.schema.device import BandwidthPoint, LatencyPoint, MeasuredRoofs
-from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane
 from foretrace.schema.documents.history import HistoryDocument
-from foretrace.show.render import gemms_page, history_page, roofs_page
-from foretrace.show.render.gemms_page import HEAT
+from foretrace.show.render import history_page
 from foretrace.show.render.terminal import Section, plain
 
 # marks of direction, and marks without a width
@@ -166,41 +163,15 @@ def varints(values: Ints) -> bytes:
     return out.tobytes()
 
 
-class GemmsPage(Struct, frozen=True):
+class HistoryPage(Struct, frozen=True):
     """What the script of the page reads."""
 
     head: object
-    heat: HeatPlane | None
-    title: str
     sections: list[object]
-
-
-def gemms_html(document: GemmsDocument) -> str:
-    """The page as HTML."""
-    top, *rest = [each for each in gemms_page.page(document, every=True) if each.title != HEAT]
-    data = GemmsPage(safe(top), document.heat, HEAT, [safe(each) for each in rest])
-    return page(plain(top.title), data, main="gemms")
 
 
 def history_html(document: HistoryDocument) -> str:
-    """The page of a history: tables alone, as that of matmuls without a plane has them."""
+    """The page of a history: tables alone."""
     top, *rest = history_page.page(document, every=True, bars=True)
-    data = GemmsPage(safe(top), None, "", [safe(each) for each in rest])
-    return page("history", data, main="gemms")
-
-
-class RoofsPage(Struct, frozen=True):
-    """What the script of the page reads."""
-
-    head: object
-    bandwidth: tuple[BandwidthPoint, ...]
-    latency: tuple[LatencyPoint, ...]
-    sections: list[object]
-
-
-def roofs_html(document: MeasuredRoofs) -> str:
-    """The page as HTML."""
-    top, *rest = roofs_page.page(document, every=True, bars=False)
-    tables = [safe(each) for each in rest]
-    data = RoofsPage(safe(top), document.bandwidth, document.latency, tables)
-    return page(plain(top.title), data, main="roofs")
+    data = HistoryPage(safe(top), [safe(section) for section in rest])
+    return page("history", data, main="history")

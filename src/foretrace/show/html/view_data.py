@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -23,8 +24,7 @@ from foretrace.model.trace import Trace
 from foretrace.model.traced_memory import Holder, over_time
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import plane
-from foretrace.names.gemms.distance import Nearest
-from foretrace.names.gemms.table import gemm_point
+from foretrace.names.gemms.table import FAR, GemmMap, gemm_point, point_of
 from foretrace.schema.documents.gemms import HeatPlane
 from foretrace.schema.documents.look import Composition, FixEntry, GroupRow, Look
 from foretrace.schema.gemm_point import GemmPoint
@@ -250,8 +250,7 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
         for point, case in cases
         if (point.dtype, point.layout) == (usual.dtype, usual.layout)
     ]
-    nearest = Nearest(found)
-    rows = [_matmul_row(nearest, point, case) for point, case in cases[:MOST_MATMULS]]
+    rows = [_matmul_row(found, point, case) for point, case in cases[:MOST_MATMULS]]
     head = tuple(_MATMUL_HEAD.split(", "))
     return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, rows)
 
@@ -268,18 +267,22 @@ def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:
             yield point, case
 
 
-def _matmul_row(nearest: Nearest, point: GemmPoint, case: Case) -> list[str]:
-    found = nearest.map
+def _matmul_row(known: GemmMap, point: GemmPoint, case: Case) -> list[str]:
+    """A matmul beside the map; beside the nearest one where the map does not hold it."""
     here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
-    held = found.rows.get(point)
+    held = known.rows.get(point)
     if held is None:
-        made = nearest.predict(point)
-        if made.inconclusive:
-            return [*here, "inconclusive", "inconclusive"]
-        return [*here, f"guess: {made.short}", f"guess: {time_text(made.us * 1e3)}"]
-    row = found.frame.row(held, named=True)
-    kernel = "the same" if row["kernel"] == case.name else row["short"]
-    return [*here, kernel, time_text(row["kernel_us"] * 1e3)]
+        rows, away = known.nearest(point, 1)
+        if away[0] > FAR:
+            return [*here, "not measured", "not measured"]
+        row = known.frame.row(int(rows[0]), named=True)
+        return [*here, f"nearest: {row['short']}", f"{_us(row)} for {point_of(row).size}"]
+    row = known.frame.row(held, named=True)
+    return [*here, "the same" if row["kernel"] == case.name else row["short"], _us(row)]
+
+
+def _us(row: dict[str, Any]) -> str:
+    return time_text(row["kernel_us"] * 1e3)
 
 
 ROWS = 6  # of where the time goes
