@@ -1,6 +1,6 @@
 """One GeGLU activation over row counts, through L2 into HBM: unfused, fused, and with a copy.
 
-    python benchmarks/cliff.py -o benchmarks/results/h200-cliff.json --plot docs/images/cliff.svg
+    python benchmarks/cliff.py -o benchmarks/results/h200-cliff.json --plot cliff.svg
     python benchmarks/cliff.py --show benchmarks/results/h200-cliff.json
 
 Measuring needs a CUDA GPU, drawing needs matplotlib alone. The time is device time: a CUDA graph

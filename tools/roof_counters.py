@@ -14,9 +14,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from foretrace.record.experiments.roofs import gpu
 
 SECTOR = 32  # bytes
 MARK = "mark_kernel"  # the second number of its grid says which kernel follows
@@ -43,46 +51,59 @@ class Counted(NamedTuple):
 
 def walks() -> Iterator[Counted]:
     """Reads, writes and copies by working set, as `foretrace lab roofs` launches them."""
-    from foretrace.record.experiments.roofs import gpu as gpu_memory
-
-    for way in gpu_memory.WAYS:
-        for size in gpu_memory.working_sets():
-            for shape in gpu_memory.shapes_of(size, gpu_memory.multiprocessors(), way):
-                ready = gpu_memory.launch(way, size, shape)
-                yield Counted(f"{way} {size} {shape}", ready.run, ready.run, ready.moved)
+    for way in gpu.WAYS:
+        for size in gpu.working_sets():
+            for shape in gpu.shapes_of(size, gpu.multiprocessors(), way):
+                run, moved = gpu.launch(way, size, shape)
+                yield Counted(f"{way} {size} {shape}", run, run, moved)
 
 
 def arithmetic() -> Iterator[Counted]:
     """Tensor cores alone, and matmuls through torch."""
-    from foretrace.record.experiments.roofs import gpu
-
     for name in gpu.DOTS:
         run, flops = gpu.dot_launch(name, 1024)
         yield Counted(f"tensor cores {name}", run, run, flops)
-    for name in gpu.MATMULS:
+    for name in gpu.TYPES:
         run = gpu.matmul_call(name, 4096)
         yield Counted(f"matmul {name} 4096", run, run, 2 * 4096**3)
 
 
 def gelu_mul() -> Iterator[Counted]:
-    """`gelu(gate) * up` behind its producers, behind itself, and behind a flood of L2."""
-    from foretrace.record.experiments.roofs import gpu
+    """`gelu(gate) * up` of the articles' MLP, with 1,024 and 8,192 rows, as Inductor writes it:
+    behind the matmuls that write its input, behind itself, and behind a flood of L2.
+    """
+    gelu = torch.compile(lambda gate, up: torch.nn.functional.gelu(gate) * up, dynamic=False)
+    flood = torch.zeros(1 << 26, device="cuda")
+    for rows in (1024, 8192):
+        new = {"device": "cuda", "dtype": torch.bfloat16}
+        x, gate_w, up_w = (torch.randn(size, 768, **new) for size in (rows, 3072, 3072))
+        gate, up = x @ gate_w.t(), x @ up_w.t()
+        run = partial(gelu, gate, up)
+        before = {"producers": partial(producers, x, gate_w, up_w, gate, up)}
+        before |= {"itself": run, "flood": flood.sum}
+        for behind, work in before.items():
+            yield Counted(f"gelu*mul {rows} behind {behind}", run, work, 3 * 2 * gate.numel())
 
-    for rows in (1024, gpu.ROWS):
-        for behind in gpu.BEHIND:
-            yield Counted(f"gelu*mul {rows} behind {behind}", *gpu.gelu_launch(rows, behind))
+
+def producers(x: Tensor, gate_w: Tensor, up_w: Tensor, gate: Tensor, up: Tensor) -> None:
+    """The matmuls that write the input of `gelu(gate) * up`."""
+    torch.mm(x, gate_w.t(), out=gate)
+    torch.mm(x, up_w.t(), out=up)
 
 
 METRICS = {"walks": MEMORY, "gelu_mul": MEMORY, "arithmetic": TENSOR}
 LAUNCHES = {"walks": walks, "gelu_mul": gelu_mul, "arithmetic": arithmetic}
 
 
+@triton.jit
+def mark_kernel(out):
+    """An empty kernel, as far as Triton lets it be."""
+    if tl.program_id(0) < 0:
+        tl.store(out, 0)
+
+
 def launch(run: str, plan: Path) -> None:
     """Under Nsight Compute: every kernel once, behind an empty one whose grid has its number."""
-    import torch
-
-    from foretrace.record.experiments.roofs.roof_kernels import mark_kernel
-
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     planned = {}
     for number, ready in enumerate(LAUNCHES[run](), 1):

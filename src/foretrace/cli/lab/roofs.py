@@ -22,14 +22,12 @@ from foretrace.cli import _options as use
     "Write the figures to this file, and not where `look` finds them.",
     type=click.Path(path_type=Path, dir_okay=False),
 )
-@use.option("--html FILE", "Also write a page with every figure.")
 @use.flag("--all", "Every working set and every figure.")
 @use.in_forms
 def command(
     device: str | None,
     show: str | None,
     output: Path | None,
-    html: str | None,
     form: str,
     **rest: bool,
 ) -> None:
@@ -58,10 +56,5 @@ def command(
 
         document = roofs(device, use.say)
         place = devices.save_roofs(document, output)
-    if html:
-        from foretrace.base.files import write_text
-        from foretrace.show.html.page import roofs_html
-
-        write_text(Path(html), roofs_html(document))
     every, wrote = rest["all"] or form == "markdown", place if form == "text" else None
     use.answer_in_sections(form, document, lambda: page(document, wrote, every=every))

@@ -292,5 +292,5 @@ def plane(known: GemmMap, kind: GemmPoint) -> HeatPlane:
         kind.dtype,
         kind.layout,
         kind.epilogue,
-        [HeatCell(*cell, tile=tile or "") for *cell, tile in cells.iter_rows()],
+        [HeatCell(*cell[:5], cell[5] or "") for cell in cells.iter_rows()],
     )

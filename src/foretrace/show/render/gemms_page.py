@@ -1,4 +1,4 @@
-"""The document of `foretrace lab gemms` as text: a plane of the map, or why a shape gets its kernel."""
+"""`foretrace lab gemms` as text: a plane of the map, or why a shape gets its kernel."""
 
 from __future__ import annotations
 

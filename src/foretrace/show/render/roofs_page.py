@@ -30,10 +30,8 @@ NAMES = {
 FIRST_ROWS = 12  # working sets on the first screen: every second one of a GPU
 
 
-def page(
-    document: MeasuredRoofs, place: Path | None = None, *, every: bool, bars: bool = True
-) -> list[Section]:
-    """The roofs and the curve, or `every` figure; without `bars` for a page that draws them."""
+def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> list[Section]:
+    """The roofs and the curve, or `every` figure."""
     around = document.environment
     versions = f"torch {around.get('torch', '?')}"
     if document.kind == "gpu":
@@ -41,7 +39,7 @@ def page(
     heading = f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
     found = [
         Section(heading, labelled=_roofs(document)),
-        _curve(document, every=every, bars=bars),
+        _curve(document, every=every),
     ]
     if every:
         shared = {name: value / 1e3 for name, value in document.shared_gbps.items()}
@@ -57,8 +55,7 @@ def page(
         ]
     written = [] if place is None else [f"wrote {place}"]
     more = [] if every else ["more: --all (every working set and every figure)"]
-    said = [Section("", text) for text in (written, more)]
-    return filled([*found, _missing(document, every=every), *said])
+    return filled([*found, _missing(document, every=every), Section("", [*written, *more])])
 
 
 def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
@@ -66,7 +63,8 @@ def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     if document.kind == "gpu":
         rates = {"HBM": document.memory_gbps(cache), "L2": document.cache_gbps(cache)}
-        rates["SHARED"] = max(document.shared_gbps.values(), default=None)
+        if document.shared_gbps:
+            rates["SHARED"] = max(document.shared_gbps.values())
         lines = [(level, _rate(gbps)) for level, gbps in rates.items()]
     elif document.all_cores_gbps:
         lines = [("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
@@ -98,7 +96,7 @@ def _rate(gbps: float | None) -> str:
     return DASH if gbps is None else f"{bytes_text(gbps * 1e9)}/s"
 
 
-def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
+def _curve(document: MeasuredRoofs, *, every: bool) -> Section:
     """One row per working set: reads, with a bar, the other rates, and the latency of a load."""
     points = document.bandwidth
     if not every and len(points) > FIRST_ROWS:
@@ -116,13 +114,13 @@ def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
     columns: dict[str, Column] = {
         "working set": "working_set_bytes",
         "read": lambda point: _rate(point.read_gbps),
-        **({"": bar} if bars else {}),
+        "": bar,
         "write": lambda point: _rate(point.write_gbps),
         "copy": lambda point: _rate(point.copy_gbps),
-        "latency": load,
+        **({"latency": load} if loads else {}),
     }
     whole = "one core" if document.kind == "cpu" else "the whole GPU"
-    return listing(f"By working set, {whole}", points, columns, left=(2,) if bars else (0,))
+    return listing(f"By working set, {whole}", points, columns, left=(2,))
 
 
 def _values(title: str, *tables: Mapping[str, float]) -> Section:

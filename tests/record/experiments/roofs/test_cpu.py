@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("torch")
 from foretrace.cli import main
 from foretrace.record.experiments.roofs import cpu
-from foretrace.record.experiments.roofs.timing import Figure, measured
+from foretrace.record.experiments.roofs.measured_roofs import measured
+from foretrace.record.experiments.roofs.timing import Figure
 
 pytestmark = pytest.mark.torch
 
@@ -40,26 +41,21 @@ def test_a_cpu_is_measured_and_says_what_it_cannot(
     assert all(point[way] > 0 for point in answer["bandwidth"] for way in ways)
     assert set(answer["all_cores_gbps"]) == {"read", "write", "copy"}
     assert set(answer["tflops"]) == {"fp32", "bf16"}
-    assert answer["not_measured"]["latency"] == "a call of NumPy takes too long"
+    assert answer["not_measured"]["first caches"] == "a call of NumPy takes too long"
     assert answer["not_measured"]["tensor_cores"] == "no CUDA GPU"
     assert len(list(tmp_path.glob("*.json"))) == 1
 
 
 def test_a_failure_costs_one_figure() -> None:
-    def fails() -> dict[str, float]:
+    def fails() -> float:
         raise RuntimeError("no room")
 
-    found = measured(
-        [Figure("a", "x", fails), Figure("a", "y", lambda: {"gbps": 1.0})],
-        lambda _: None,
+    figures = [Figure("a", "x", fails), Figure("a", "y", lambda: 1.23456)]
+    assert measured(figures, lambda _: None, 9) == (
+        {"a": {"y": 1.235}},
+        {"a: x": "RuntimeError: no room"},
     )
-    assert found["a"]["x"]["error"] == "RuntimeError: no room"
-    assert found["a"]["y"]["gbps"] == 1.0
-
-
-def test_what_has_no_time_is_said() -> None:
-    found = measured([Figure("a", "x", dict)], lambda _: None, budget_s=-1)
-    assert found["a"]["x"]["error"] == "no time was left"
+    assert measured(figures, lambda _: None, -1)[1]["a: y"] == "no time was left"
 
 
 def test_there_is_no_gpu_to_measure(capsys: pytest.CaptureFixture[str]) -> None:

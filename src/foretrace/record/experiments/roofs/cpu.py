@@ -1,4 +1,4 @@
-"""Every figure of a CPU: caches and memory of one core and of all, matmuls, and what an op costs.
+"""The roofs of a CPU: caches and memory of one core and of all, and matmuls.
 
 NumPy reads, writes and copies without the interpreter's lock, so that threads of Python use all
 cores. Other programs take cores away at times, so the fastest repeat counts.
@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from foretrace.read.kineto.parallel import cores
-from foretrace.record.experiments.roofs import timing as host
-from foretrace.record.experiments.roofs.timing import Figure
+from foretrace.record.experiments.roofs.timing import Figure, Work
 
 SMALLEST, LARGEST = 256 << 10, 256 << 20  # a call of NumPy takes as long as reading 20 kB
 ALL_CORES = 512 << 20  # bytes of each core: beyond what its share of any cache holds
@@ -26,9 +24,9 @@ REPEATS = 7
 ENOUGH_S, LARGEST_MATMUL = 0.1, 4096
 WAYS = ("read", "write", "copy")
 # what needs a GPU or compiled code, for whoever looks for it
-NOT_HERE = dict.fromkeys(
-    ("shared", "tensor_cores", "launches", "transfers", "gelu_mul"), "no CUDA GPU"
-) | dict.fromkeys(("first caches", "latency", "units alone"), "a call of NumPy takes too long")
+NOT_HERE = {"tensor_cores": "no CUDA GPU"} | dict.fromkeys(
+    ("first caches", "units alone"), "a call of NumPy takes too long"
+)
 
 
 def figures() -> Iterator[Figure]:
@@ -42,39 +40,34 @@ def figures() -> Iterator[Figure]:
         yield Figure("all_cores", way, partial(bandwidth, way, ALL_CORES, cores()))
     for name in ("fp32", "bf16"):
         yield Figure("matmuls", name, partial(matmul, name))
-    for name in host.OPS:
-        yield Figure("host", name, partial(host.op, name, "cpu"))
 
 
-def bandwidth(way: str, size: int, threads: int) -> dict[str, Any]:
+def bandwidth(way: str, size: int, threads: int) -> float:
     """10^9 bytes per second of all threads, each with a working set of its own."""
-    walks = [_walk(way, size) for _ in range(threads)]
     rounds = max(1, MOVED // size)
-    taken = [_together([partial(walk, rounds) for walk in walks]) for _ in range(REPEATS)]
-    moved = size * rounds * threads
-    return {"gbps": moved / min(taken) / 1e9, "threads": threads, "bytes": moved}
+    walks = [_walk(way, size, rounds) for _ in range(threads)]
+    return size * rounds * threads / min(_together(walks) for _ in range(REPEATS)) / 1e9
 
 
-def _walk(way: str, size: int) -> Callable[[int], None]:
+def _walk(way: str, size: int, rounds: int) -> Callable[[], None]:
     """Goes through a working set so many times; half of that of a copy is its source."""
     count = size // 8
     held = np.ones(count, dtype=np.uint64)  # written: memory is real from then on
-    source, target = held[: count // 2], held[count // 2 :]
-    step: Callable[[], object] = {
+    step: Work = {
         "read": partial(np.add.reduce, held),
         "write": partial(held.fill, 3),
-        "copy": partial(np.copyto, target, source),
+        "copy": partial(np.copyto, held[count // 2 :], held[: count // 2]),
     }[way]
 
-    def walk(rounds: int) -> None:
+    def walk() -> None:
         for _ in range(rounds):
             step()
 
-    walk(1)
+    step()
     return walk
 
 
-def _together(calls: Sequence[Callable[[], object]]) -> float:
+def _together(calls: Sequence[Work]) -> float:
     """Seconds until all calls are done."""
     if len(calls) == 1:
         start = time.perf_counter()
@@ -87,17 +80,17 @@ def _together(calls: Sequence[Callable[[], object]]) -> float:
         return time.perf_counter() - start
 
 
-def matmul(name: str) -> dict[str, Any]:
+def matmul(name: str) -> float:
     """TFLOP/s of a square matmul through torch: the largest that is done in a tenth of a second.
 
     A CPU without instructions for a type takes a thousand times longer than one with them.
     """
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[name]
-    size, seconds = 64, 0.0
+    size = 64
     while True:
         a, b = (torch.randn(size, size, dtype=dtype) for _ in range(2))
         torch.mm(a, b)
         seconds = min(_together([partial(torch.mm, a, b)]) for _ in range(REPEATS))
         if seconds > ENOUGH_S / 8 or size >= LARGEST_MATMUL:
-            return {"tflops": 2 * size**3 / seconds / 1e12, "size": size}
+            return 2 * size**3 / seconds / 1e12
         size *= 2

@@ -1,31 +1,22 @@
-"""Every figure of a CUDA GPU: memory by working set, arithmetic, a pointwise kernel, and the host.
-
-Triton decides alone what lies in shared memory, so those kernels are CUDA, compiled by torch at run
-time. Every thread moves 16 bytes at once, neighbours side by side: no two of them meet in a bank.
-"""
+"""The roofs of a CUDA GPU: memory by working set, tensor cores alone, and matmuls."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import triton.language as tl
 
 from foretrace.record.experiments.roofs import roof_kernels
-from foretrace.record.experiments.roofs import timing as host
-from foretrace.record.experiments.roofs.timing import Figure, Timing, sustained_us, timing
+from foretrace.record.experiments.roofs.timing import Figure, timing
 
 SMALLEST, LARGEST = 64 << 10, 8 << 30
 MOVED = 4 << 30  # bytes that a timed kernel moves at least: about a millisecond
 WARPS = 8
 WAYS = ("read", "write", "copy")
-CHASED = 20_000
-LINE = 128  # bytes between the links of a chain: each is a cache line of its own
-ROUNDS, THREADS, UNROLLED, WIDTH = 4096, 1024, 8, 16  # of shared memory; bytes of one access
 
 
 class WalkShape(NamedTuple):
@@ -59,17 +50,52 @@ WIDE = WalkShape(4096, None, "together")
 WIDE_FROM = MOVED
 GOLDEN = 0.618  # of the blocks, and odd: the starts of any few programs lie apart
 
+Call = Callable[[], object]
+TYPES = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "tf32": torch.float32,
+    "fp32": torch.float32,
+    "fp64_matrix": torch.float64,
+    "fp8": torch.float8_e4m3fn,
+    "fp8_slow_sum": torch.float8_e4m3fn,
+    "int8": torch.int8,
+}
+SLOW = ("fp32", "fp64_matrix")
+# (m, n, k) of a program's tiles and its warps: what wgmma and DMMA take with full registers
+DOTS: dict[str, tuple[tuple[int, int, int], int]] = {
+    "bf16": ((128, 256, 64), 8),
+    "fp16": ((128, 256, 64), 8),
+    "tf32": ((128, 256, 32), 8),
+    "fp8": ((128, 256, 128), 8),
+    "int8": ((128, 256, 128), 8),
+    "fp64_matrix": ((64, 64, 16), 4),
+}
+DOT_STEPS = 8192
+NOT_HERE = {
+    "reads of small working sets": (
+        "multiprocessors that read one line at the same time read it once, so they get more than "
+        "L2 gives"
+    ),
+}
 
-class ReadyWalk(NamedTuple):
-    """A kernel that is ready to run, and the bytes that it moves (a copy moves each byte twice)."""
 
-    run: Callable[[], object]
-    moved: int
+def figures() -> Iterator[Figure]:
+    """All figures; those of a group follow each other."""
+    for size in working_sets():
+        for way in WAYS:
+            if shapes := shapes_of(size, multiprocessors(), way):
+                yield Figure("bandwidth", f"{way} {size}", partial(bandwidth, way, size, shapes))
+    for name in TYPES:
+        for size in (4096, 8192) if name in SLOW else (4096, 8192, 16384):
+            yield Figure("matmuls", f"{name} {size}", partial(matmul, name, size))
+    for name in DOTS:
+        yield Figure("tensor_cores", name, partial(dot, name))
 
 
-def working_sets(smallest: int = SMALLEST) -> Iterator[int]:
+def working_sets() -> Iterator[int]:
     """Powers of two, and what lies half-way where the cliffs are."""
-    size = smallest
+    size = SMALLEST
     while size <= LARGEST:
         yield size
         if 8 << 20 <= size < 256 << 20:
@@ -108,36 +134,14 @@ def plan(size: int, shape: WalkShape, sms: int, *, moved: int = MOVED) -> WalkPl
     return WalkPlan(blocks, programs, apart, min(1, blocks - 1), steps)
 
 
-def launch(way: str, size: int, shape: WalkShape, *, moved: int = MOVED) -> ReadyWalk:
-    """A kernel that walks a working set; half of that of a copy is its source."""
-    size = size // 2 if way == "copy" else size
-    moved = moved // 2 if way == "copy" else moved
-    walk = plan(size, shape, multiprocessors(), moved=moved)
-    tensors = [numbers(walk.all_blocks * shape.block)]
-    if way == "copy":
-        tensors.append(torch.empty_like(tensors[0]))
-    if way == "read":
-        tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
-    kernel = getattr(roof_kernels, f"{way}_kernel")[(walk.programs,)]
-    numbers_of = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
-    run = partial(kernel, *tensors, *numbers_of, shape.block, num_warps=WARPS)
-    once = 4 * shape.block * walk.programs * walk.steps
-    return ReadyWalk(run, once * (2 if way == "copy" else 1))
-
-
-def numbers(count: int) -> torch.Tensor:
-    """Random int32 values: zeros cost less power."""
-    return torch.empty(count, dtype=torch.int32, device="cuda").random_()
-
-
 def shapes_of(size: int, sms: int, way: str = "read") -> tuple[WalkShape, ...]:
     """The launches that show what a working set costs; none for reads of a small one."""
     source = size // 2 if way == "copy" else size
-    found = tuple(each for each in OWN if plan(source, each, sms).blocks >= OWN_BLOCKS)
-    if way == "write" or (way == "copy" and not found):
-        found += SPREAD
-    found += TOGETHER if size >= TOGETHER_FROM else ()
-    return (*found, WIDE) if size >= WIDE_FROM else found
+    shapes = tuple(shape for shape in OWN if plan(source, shape, sms).blocks >= OWN_BLOCKS)
+    if way == "write" or (way == "copy" and not shapes):
+        shapes += SPREAD
+    shapes += TOGETHER if size >= TOGETHER_FROM else ()
+    return (*shapes, WIDE) if size >= WIDE_FROM else shapes
 
 
 def multiprocessors() -> int:
@@ -145,111 +149,33 @@ def multiprocessors() -> int:
     return int(torch.cuda.get_device_properties().multi_processor_count)
 
 
-def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> dict[str, Any]:
-    """The fastest of several launches that move a working set, in 10^9 bytes per second."""
-    tried = {str(shape): _bandwidth(way, size, shape) for shape in shapes}
-    best = max(tried, key=lambda name: float(tried[name]["gbps"]))
-    others = {name: round(one["gbps"], 1) for name, one in tried.items()}
-    return {**tried[best], "shape": best, "tried": others}
+def launch(way: str, size: int, shape: WalkShape) -> tuple[Call, int]:
+    """A kernel that walks a working set, and the bytes that it moves.
 
-
-def _bandwidth(way: str, size: int, shape: WalkShape) -> dict[str, Any]:
-    ready = launch(way, size, shape)
-    return _rate(ready.moved, timing(ready.run))
-
-
-def _rate(moved: int, taken: Timing) -> dict[str, Any]:
-    return {"gbps": moved / taken.median_us / 1e3, "bytes": moved, **taken.fields()}
-
-
-def chain(size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Links through a working set in random order, as one ring, and a place on it."""
-    apart = LINE // 8
-    order = torch.randperm(size // LINE, device="cuda")
-    links = torch.zeros(size // 8, dtype=torch.int64, device="cuda")
-    links[order * apart] = order.roll(-1) * apart
-    return links, torch.zeros(1, dtype=torch.int64, device="cuda")
-
-
-def latency(size: int) -> dict[str, Any]:
-    """Nanoseconds of one load that depends on the load before, at random over a working set.
-
-    A launch goes on where the last one stopped, so that a large working set is not walked twice.
-    The difference of a long and a short walk holds no launch.
+    Half of the working set of a copy is its source, and a copy moves each byte twice.
     """
-    links, place = chain(size)
-    links.sum()  # what fits in a cache is there
-    run = roof_kernels.chase_kernel[(1,)]
-    walk = max(CHASED, min(size // LINE, 10 * CHASED))
-    run(links, place, walk, num_warps=1)
-    short, long = (
-        timing(partial(run, links, place, steps, num_warps=1), 5) for steps in (CHASED, 3 * CHASED)
-    )
-    per_load = (long.median_us - short.median_us) * 1e3 / (2 * CHASED)
-    return {"load_ns": per_load, "short_us": short.median_us, "long_us": long.median_us}
+    parts = 2 if way == "copy" else 1
+    walk = plan(size // parts, shape, multiprocessors(), moved=MOVED // parts)
+    # random values: zeros cost less power
+    count = walk.all_blocks * shape.block
+    tensors = [torch.empty(count, dtype=torch.int32, device="cuda").random_()]
+    if way == "copy":
+        tensors.append(torch.empty_like(tensors[0]))
+    if way == "read":
+        tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
+    kernel = getattr(roof_kernels, f"{way}_kernel")[(walk.programs,)]
+    numbers = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
+    run = partial(kernel, *tensors, *numbers, shape.block, num_warps=WARPS)
+    return run, 4 * shape.block * walk.programs * walk.steps * parts
 
 
-@cache
-def _shared_kernel(name: str) -> Callable[..., None]:
-    """A kernel of `shared.cu`, compiled."""
-    source = Path(__file__).with_name("shared.cu").read_text(encoding="utf-8")
-    found: Any = torch.cuda._compile_kernel(source, name)
-    return found  # type: ignore[no-any-return]
-
-
-def shared_bandwidth(way: str) -> dict[str, Any]:
-    """All multiprocessors together, in 10^9 bytes per second."""
-    run = _shared_kernel(f"{way}_shared")
-    grid = 2 * multiprocessors()
-    out = torch.empty(grid * THREADS, dtype=torch.int32, device="cuda")
-    accesses = grid * THREADS * ROUNDS * UNROLLED * (2 if way == "copy" else 1)
-    taken = timing(lambda: run((grid, 1, 1), (THREADS, 1, 1), [out, ROUNDS]))
-    return _rate(accesses * WIDTH, taken)
-
-
-def shared_latency() -> dict[str, Any]:
-    """Nanoseconds of one load that depends on the load before."""
-    run = _shared_kernel("chase_shared")
-    out = torch.empty(32, dtype=torch.int32, device="cuda")
-
-    def taken(steps: int) -> Timing:
-        return timing(lambda: run((1, 1, 1), (32, 1, 1), [out, steps]))
-
-    short, long = taken(CHASED), taken(3 * CHASED)
-    return {"load_ns": (long.median_us - short.median_us) * 1e3 / (2 * CHASED)}
-
-
-Call = Callable[[], object]
-_TYPES = {
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "tf32": torch.float32,
-    "fp32": torch.float32,
-    "fp64_matrix": torch.float64,
-    "fp8": torch.float8_e4m3fn,
-    "fp8_slow_sum": torch.float8_e4m3fn,
-    "int8": torch.int8,
-}
-MATMULS = tuple(_TYPES)
-# (m, n, k) of a program's tiles and its warps: what wgmma and DMMA take with full registers
-DOTS: dict[str, tuple[tuple[int, int, int], int]] = {
-    "bf16": ((128, 256, 64), 8),
-    "fp16": ((128, 256, 64), 8),
-    "tf32": ((128, 256, 32), 8),
-    "fp8": ((128, 256, 128), 8),
-    "int8": ((128, 256, 128), 8),
-    "fp64_matrix": ((64, 64, 16), 4),
-}
-DOT_STEPS = 8192
-ROWS, HIDDEN, INNER = 8192, 768, 3072  # the articles' MLP
-GELU_BLOCK = 1024
-BEHIND = ("producers", "itself", "flood")
-NOT_HERE = {
-    "reads of small working sets": (
-        "multiprocessors that read one line at the same time read it once, so they get more than "
-        "L2 gives"
-    ),
-}
+def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> float:
+    """The fastest of several launches that move a working set, in 10^9 bytes per second."""
+    rates = []
+    for shape in shapes:
+        run, moved = launch(way, size, shape)
+        rates.append(moved / timing(run) / 1e3)
+    return max(rates)
 
 
 def random(rows: int, columns: int, name: str) -> torch.Tensor:
@@ -257,7 +183,7 @@ def random(rows: int, columns: int, name: str) -> torch.Tensor:
     if name == "int8":
         return torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8)
     made = torch.randn(rows, columns, device="cuda", dtype=torch.float32)
-    return made.to(_TYPES[name])
+    return made.to(TYPES[name])
 
 
 def matmul_call(name: str, size: int) -> Call:
@@ -266,7 +192,7 @@ def matmul_call(name: str, size: int) -> Call:
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     if name == "int8":
         return partial(torch._int_mm, a, b)
-    if name in ("fp8", "fp8_slow_sum"):
+    if TYPES[name] == torch.float8_e4m3fn:
         one = torch.ones((), device="cuda")
         fast = name == "fp8"
         return partial(
@@ -275,11 +201,10 @@ def matmul_call(name: str, size: int) -> Call:
     return partial(torch.mm, a, b)
 
 
-def matmul(name: str, size: int) -> dict[str, Any]:
+def matmul(name: str, size: int) -> float:
     """TFLOP/s of a square matmul on random data."""
-    call = matmul_call(name, size)
-    repeats = 21 if name not in ("fp32", "fp64_matrix") else 7
-    return {"size": size, **_rates(call, 2 * size**3, timing(call, repeats))}
+    taken = timing(matmul_call(name, size), 7 if name in SLOW else 21)
+    return 2 * size**3 / taken / 1e6
 
 
 def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Call, int]:
@@ -296,79 +221,7 @@ def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Call, int]:
     return run, 2 * m * n * k * steps * grid
 
 
-def dot(name: str) -> dict[str, Any]:
+def dot(name: str) -> float:
     """TFLOP/s of tensor cores that wait for no memory."""
-    call, flops = dot_launch(name)
-    return {"flops": flops, **_rates(call, flops, timing(call))}
-
-
-def _rates(call: Call, flops: int, taken: Timing) -> dict[str, Any]:
-    sustained = flops / sustained_us(call, taken.median_us) / 1e6
-    rate = flops / taken.median_us / 1e6
-    return {"tflops": rate, "sustained_tflops": sustained, **taken.fields()}
-
-
-class GeluLaunch(NamedTuple):
-    """A launch, what runs before it, and the bytes that it moves."""
-
-    run: Call
-    before: Call
-    moved: int
-
-
-def gelu_launch(rows: int, behind: str) -> GeluLaunch:
-    """The pointwise kernel between the matmuls of the articles' MLP."""
-    new: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
-    x, gate_w, up_w = (torch.randn(size, HIDDEN, **new) for size in (rows, INNER, INNER))
-    gate, up = x @ gate_w.t(), x @ up_w.t()
-    out = torch.empty_like(gate)
-    count = gate.numel()
-    grid = (-(-count // GELU_BLOCK),)
-    run = partial(roof_kernels.gelu_mul_kernel[grid], gate, up, out, count, GELU_BLOCK, num_warps=4)
-    flood = torch.zeros(1 << 26, device="cuda")
-
-    def matmuls() -> None:
-        torch.mm(x, gate_w.t(), out=gate)
-        torch.mm(x, up_w.t(), out=up)
-
-    before = {"producers": matmuls, "itself": run, "flood": flood.sum}[behind]
-    return GeluLaunch(run, before, 3 * 2 * count)
-
-
-def gelu_time(rows: int, behind: str) -> dict[str, Any]:
-    """The rate of that kernel by what ran before it: above that of HBM where its input is in L2."""
-    ready = gelu_launch(rows, behind)
-    return _rate(ready.moved, timing(ready.run, 15, before=ready.before))
-
-
-def figures() -> Iterator[Figure]:
-    """All figures; those of a group follow each other."""
-    sms = multiprocessors()
-    for size in working_sets():
-        for way in WAYS:
-            if shapes := shapes_of(size, sms, way):
-                measure = partial(bandwidth, way, size, shapes)
-                yield Figure("bandwidth", f"{way} {size}", measure)
-    for size in working_sets(16 << 10):
-        yield Figure("latency", f"{size}", partial(latency, size))
-    for way in WAYS:
-        yield Figure("shared", way, partial(shared_bandwidth, way))
-    yield Figure("shared", "latency", shared_latency)
-    for exponent in range(8, 16):
-        for behind in BEHIND:
-            measure = partial(gelu_time, 1 << exponent, behind)
-            yield Figure("gelu_mul", f"{1 << exponent} behind {behind}", measure)
-    for name in MATMULS:
-        for size in (4096, 8192, 16384) if name not in ("fp32", "fp64_matrix") else (4096, 8192):
-            yield Figure("matmuls", f"{name} {size}", partial(matmul, name, size))
-    for name in DOTS:
-        yield Figure("tensor_cores", name, partial(dot, name))
-    for name, work in host.LAUNCHES.items():
-        yield Figure("launches", name, work)
-    for memory in ("pageable", "pinned"):
-        for way in ("up", "down"):
-            for size in host.TRANSFERS:
-                name = f"{memory} {way} {size}"
-                yield Figure("transfers", name, partial(host.transfer, memory, way, size))
-    for name in host.OPS:
-        yield Figure("host", name, partial(host.op, name))
+    run, flops = dot_launch(name)
+    return flops / timing(run) / 1e6

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from foretrace.base.errors import MissingError
 from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import cpu
-from foretrace.record.experiments.roofs.timing import measured, warm_up
-from foretrace.schema.device import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
+from foretrace.record.experiments.roofs.timing import Figure
+from foretrace.schema.device import SCHEMA, BandwidthPoint, MeasuredRoofs
 
-Group = Mapping[str, Mapping[str, Any]]
-# an H200 takes about a minute
-BUDGET_S = {"gpu": 110.0, "cpu": 50.0}
-# the value of a figure, by its group
-_VALUES = {
-    "all_cores": "gbps",
-    "shared": "gbps",
-    "tensor_cores": "tflops",
-    "launches": "median_us",
-    "transfers": "gbps",
-    "host": "median_us",
-    "gelu_mul": "gbps",
-}
+# an H200 takes a quarter of it
+BUDGET_S = {"gpu": 80.0, "cpu": 50.0}
+SAY_EVERY_S = 8.0
+WARM_UP_S = 1.0  # until the clocks are those of a busy GPU
 
 
 def roofs(device: str | None, say: Callable[[str], None]) -> MeasuredRoofs:
-    """Every figure of the GPU, or of the CPU."""
+    """The roofs of the GPU, or of the CPU."""
     kind = "cpu" if device == "cpu" or not torch.cuda.is_available() else "gpu"
     if device == "cuda" and kind == "cpu":
         raise MissingError("torch sees no CUDA GPU: leave --device out to measure the CPU")
@@ -46,14 +37,62 @@ def roofs(device: str | None, say: Callable[[str], None]) -> MeasuredRoofs:
         except ModuleNotFoundError as error:
             needs = "Triton on a GPU: pip install 'foretrace[kernels]'"
             raise MissingError(f"the kernels of `roofs` need {needs}") from error
-        warm_up()
-        found, not_here = measured(gpu.figures(), say, BUDGET_S["gpu"]), gpu.NOT_HERE
-    else:
-        found, not_here = measured(cpu.figures(), say, BUDGET_S["cpu"]), cpu.NOT_HERE
+        a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+        while time.monotonic() - began < WARM_UP_S:
+            for _ in range(20):
+                torch.mm(a, a)
+            torch.cuda.synchronize()
+    figures, not_here = (
+        (gpu.figures(), gpu.NOT_HERE) if kind == "gpu" else (cpu.figures(), cpu.NOT_HERE)
+    )
+    values, failed = measured(figures, say, BUDGET_S[kind])
     around = environment()
-    name = around["gpu"] if kind == "gpu" else cpu_name()
-    seconds = time.monotonic() - began
-    return roofs_document(found, around, device=name, kind=kind, not_here=not_here, seconds=seconds)
+    rates: dict[int, dict[str, float]] = {}
+    for name, rate in values.get("bandwidth", {}).items():
+        way, size = name.split()
+        rates.setdefault(int(size), {})[f"{way}_gbps"] = rate
+    fastest: dict[str, float] = {}  # of the sizes of each type
+    for name, rate in values.get("matmuls", {}).items():
+        fastest[name.split()[0]] = max(fastest.get(name.split()[0], 0.0), rate)
+    return MeasuredRoofs(
+        SCHEMA,
+        around["gpu"] if kind == "gpu" else cpu_name(),
+        kind,
+        "foretrace lab roofs",
+        around,
+        bandwidth=tuple(BandwidthPoint(size, **rates[size]) for size in sorted(rates)),
+        all_cores_gbps=values.get("all_cores", {}),
+        tflops=fastest,
+        units_tflops=values.get("tensor_cores", {}),
+        not_measured=not_here | failed,
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def measured(
+    figures: Iterable[Figure], say: Callable[[str], None], budget_s: float
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """The figures by group and name, and why others could not be measured.
+
+    A figure has four digits: the fifth changes from run to run.
+    """
+    values: dict[str, dict[str, float]] = {}
+    failed: dict[str, str] = {}
+    began = said = time.monotonic()
+    for group, name, measure in figures:
+        now = time.monotonic()
+        if now - said > SAY_EVERY_S:
+            said = now
+            say(f"{now - began:5.0f} s  {group}: {name}")
+        if now - began > budget_s:
+            failed[f"{group}: {name}"] = "no time was left"
+            continue
+        try:
+            values.setdefault(group, {})[name] = float(f"{measure():.4g}")
+        except Exception as problem:  # noqa: BLE001 - the next figure may still be measured
+            failed[f"{group}: {name}"] = f"{type(problem).__name__}: {problem}"[:500]
+            gc.collect()  # what the failed one held on the GPU
+    return values, failed
 
 
 def cpu_name() -> str:
@@ -102,67 +141,3 @@ def _asked(query: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"unknown: {problem}"
     return said.stdout.strip()
-
-
-def roofs_document(
-    found: Mapping[str, Group],
-    environment: Mapping[str, str],
-    *,
-    device: str,
-    kind: str,
-    not_here: Mapping[str, str],
-    seconds: float,
-) -> MeasuredRoofs:
-    """The document; a figure with an `error` is one that was not measured."""
-    values = {group: _values(found, group, key) for group, key in _VALUES.items()}
-    loads = {int(size): ns for size, ns in _values(found, "latency", "load_ns").items()}
-    failed = {
-        f"{group}: {name}": figure["error"]
-        for group, figures in found.items()
-        for name, figure in figures.items()
-        if "error" in figure
-    }
-    return MeasuredRoofs(
-        SCHEMA,
-        device,
-        kind,
-        "foretrace lab roofs",
-        dict(environment),
-        bandwidth=_bandwidth(_values(found, "bandwidth", "gbps")),
-        latency=tuple(LatencyPoint(size, loads[size]) for size in sorted(loads)),
-        all_cores_gbps=values["all_cores"],
-        shared_gbps=values["shared"],
-        shared_load_ns=_values(found, "shared", "load_ns").get("latency"),
-        tflops=_matmuls(_values(found, "matmuls", "tflops")),
-        units_tflops=values["tensor_cores"],
-        launch_us=values["launches"],
-        transfer_gbps=values["transfers"],
-        host_us=values["host"],
-        behind_gbps=values["gelu_mul"],
-        not_measured=dict(not_here) | failed,
-        seconds=round(seconds, 1),
-    )
-
-
-def _values(found: Mapping[str, Group], group: str, key: str) -> dict[str, float]:
-    """One value of each figure of a group, with four digits: the fifth changes from run to run."""
-    figures = found.get(group, {}).items()
-    return {name: float(f"{figure[key]:.4g}") for name, figure in figures if key in figure}
-
-
-def _bandwidth(found: Mapping[str, float]) -> tuple[BandwidthPoint, ...]:
-    """`read 65536`, `write 65536` and `copy 65536` make one point."""
-    rates: dict[int, dict[str, float]] = {}
-    for name, rate in found.items():
-        way, size = name.split()
-        rates.setdefault(int(size), {})[f"{way}_gbps"] = rate
-    return tuple(BandwidthPoint(size, **rates[size]) for size in sorted(rates))
-
-
-def _matmuls(found: Mapping[str, float]) -> dict[str, float]:
-    """The fastest size of each type."""
-    best: dict[str, float] = {}
-    for name, rate in found.items():
-        dtype = name.split()[0]
-        best[dtype] = max(best.get(dtype, 0.0), rate)
-    return best

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels that only move memory or only multiply: read, write, copy, chase pointers, dot.
+"""Kernels that only move memory or only multiply: read, write, copy, dot.
 
 A program starts at block `apart` times its number, goes on by `stride` blocks, and starts again at
 the end of the working set. With `own` blocks it has a part of the working set to itself. Loads
@@ -55,33 +55,6 @@ def copy_kernel(source, target, blocks, apart, stride, steps, own, BLOCK: tl.con
         tl.store(target + here, tl.load(source + here, cache_modifier=".cg"))
         at += stride
         at = tl.where(at >= blocks, at - blocks, at)
-
-
-@triton.jit(do_not_specialize=["steps"])
-def chase_kernel(chain, place, steps):
-    """Follow a chain from where the last launch stopped: each load gives the index of the next."""
-    at = tl.load(place)
-    for _ in range(steps):
-        at = tl.load(chain + at)
-    tl.store(place, at)
-
-
-@triton.jit
-def mark_kernel(out):
-    """An empty kernel, as far as Triton lets it be; its grid can carry a number."""
-    if tl.program_id(0) < 0:
-        tl.store(out, 0)
-
-
-@triton.jit
-def gelu_mul_kernel(gate, up, out, count, BLOCK: tl.constexpr):
-    """`gelu(gate) * up`, as Inductor writes it for the articles' MLP."""
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    g = tl.load(gate + at, inside).to(tl.float32)
-    u = tl.load(up + at, inside).to(tl.float32)
-    value = g * 0.5 * (1.0 + tl.erf(g * 0.7071067811865476)) * u
-    tl.store(out + at, value.to(out.dtype.element_ty), inside)
 
 
 @triton.jit(do_not_specialize=["steps"])
