@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,9 @@ from foretrace.learn import ladder  # noqa: E402
 from foretrace.record.experiments import timing  # noqa: E402
 from foretrace.record.experiments.shapes import (  # noqa: E402
     contenders,
+    default_shapes,
     fresh_compiler,
+    shape_text,
     shapes,
     stall_ns,
 )
@@ -33,21 +34,22 @@ from foretrace.record.experiments.timing import Quartiles  # noqa: E402
 from foretrace.schema.documents import json_schema  # noqa: E402
 from foretrace.schema.documents.shapes import ShapesDocument  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
-from sweep import FULL  # noqa: E402
 
 ON_CPU = Choice(device="cpu", dtype="fp32")
 
 
-def run(sizes: str, *names: str) -> dict[str, dict[str, Any]]:
-    found = shapes(
-        ladder.rung("matmul_add"), [f"size={sizes}"], names, ON_CPU, say=lambda text: None
-    )
+def sized(*sizes: int) -> list[dict[str, int]]:
+    return [{"size": size} for size in sizes]
+
+
+def run(sizes: tuple[int, ...], *names: str) -> dict[str, dict[str, Any]]:
+    found = shapes(ladder.rung("matmul_add"), sized(*sizes), names, ON_CPU, say=lambda text: None)
     return {entry.name: msgspec.to_builtins(entry) for entry in found.contenders}
 
 
 @pytest.mark.usefixtures("dynamo_alone")
 def test_each_way_compiles_where_it_must() -> None:
-    found = run("4,8,16", "eager", "static", "dynamic", "automatic")
+    found = run((4, 8, 16), "eager", "static", "dynamic", "automatic")
     graphs = {name: [visit["graphs"] for visit in entry["visits"]] for name, entry in found.items()}
     assert graphs == {
         "eager": [0, 0, 0],
@@ -70,84 +72,41 @@ def test_each_way_compiles_where_it_must() -> None:
 @pytest.mark.usefixtures("dynamo_alone")
 def test_beyond_the_recompile_limit_new_shapes_run_eagerly_and_that_is_said() -> None:
     with torch._dynamo.config.patch(recompile_limit=2):
-        visits = run("4,8,16,32", "static")["static"]["visits"]
+        visits = run((4, 8, 16, 32), "static")["static"]["visits"]
     assert [visit["compiled"] for visit in visits] == [True, True, False, False]
     assert [bool(visit["gave_up"]) for visit in visits] == [False, False, True, False]
     # what was given up was not compiled again
     assert [len(visit["recompiles"]) for visit in visits] == [0, 1, 0, 0]
 
 
-def test_the_command_compiles_and_draws(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
-) -> None:
-    """With Inductor in the full sweep; `test_on_a_cpu.py` and others compile with it in every run."""
-    if not FULL:
-        request.getfixturevalue("dynamo_alone")
-    if not (shutil.which("g++") or shutil.which("clang++")):
-        pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    pytest.importorskip("matplotlib")
-    line = (
-        "lab shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json "
-        f"--plot {tmp_path}/shapes.svg"
-    )
+@pytest.mark.usefixtures("dynamo_alone")
+def test_the_command_compiles(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "lab shapes matmul_add --small --contenders eager,dynamic --device cpu --json"
     assert main(line.split()) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    jsonschema.validate(found, json_schema(ShapesDocument))
-    assert list(found) == list(ShapesDocument.__struct_fields__)
-    assert "foretrace: dynamic, shape 2 of 2: batch 8" in captured.err
-    assert [entry["name"] for entry in found["contenders"]] == ["eager", "dynamic"]
-    assert found["contenders"][1]["graphs"] == 1
-    assert (found["compiler_cache"], found["left_out"]) == ("empty", [])
-    assert "<svg" in (tmp_path / "shapes.svg").read_text()
+    document = json.loads(captured.out)
+    jsonschema.validate(document, json_schema(ShapesDocument))
+    assert "foretrace: dynamic, shape 2 of 3: size " in captured.err
+    assert [entry["name"] for entry in document["contenders"]] == ["eager", "dynamic"]
+    assert document["contenders"][1]["graphs"] == 1
+    assert (document["compiler_cache"], document["left_out"]) == ("empty", [])
 
 
-CODE = """
-import torch
-
-print("loading")
-
-def setup(rows=4, columns=8):
-    def forward(x):
-        return torch.relu(x) + 1
-    return forward, (torch.ones(rows, columns),)
-"""
-
-
-@pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    (tmp_path / "bench_this.py").write_text(CODE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    yield "bench_this.py:setup"
-    sys.modules.pop("bench_this", None)
-
-
-@pytest.mark.usefixtures("dynamo_alone")
-def test_their_own_code_over_shapes(code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    line = "--sweep rows=4,6,10 --contenders eager,automatic --device cpu --json"
-    assert main(["lab", "shapes", code, *line.split()]) == 0
-    captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert found["fixed"] == {"columns": 8}
-    assert [each["graphs"] for each in found["contenders"][1]["visits"]] == [1, 1, 0]
-    assert [len(each["recompiles"]) for each in found["contenders"][1]["visits"]] == [0, 1, 0]
-    assert "loading" in captured.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--small"], "--small and --dtype are only for rungs"),
-        ([], "bench_this.py:setup has no default sweep"),
-        (["--sweep", "batch=8"], "'batch=8' is not a sweep of bench_this.py:setup"),
-    ],
-)
-def test_a_wrong_sweep_of_their_code_is_one_line(
-    words: list[str], said: str, code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["lab", "shapes", code, *words]) == 2
-    assert f"foretrace: {said}" in capsys.readouterr().err
+def test_the_usual_shapes_of_an_mlp_change_batch_length_and_weights() -> None:
+    small = default_shapes(ladder.rung("mlp"), small=True)
+    assert [tuple(shape.values()) for shape in small] == [
+        (4, 32, 512),
+        (8, 32, 512),
+        (16, 32, 512),
+        (4, 64, 512),
+        (8, 64, 512),
+        (4, 32, 1024),
+    ]
+    assert default_shapes(ladder.rung("mlp"))[0] == {"batch": 64, "seq": 128, "hidden": 3072}
+    assert shape_text(small[0]) == "batch 4, seq 32, hidden 512"
+    for rung in ladder.rungs():
+        visited = default_shapes(rung, small=True)
+        assert len({tuple(shape.items()) for shape in visited}) == len(visited) > 2, rung.name
 
 
 def test_without_torch_the_install_command_is_named(
@@ -162,7 +121,7 @@ def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = shapes(
         ladder.rung("mlp"),
-        ["batch=1", "dim=8", "hidden=8", "seq=2"],
+        [{"batch": 1, "dim": 8, "hidden": 8, "seq": 2}],
         (),
         ON_CPU,
         say=lambda text: None,
@@ -181,7 +140,7 @@ def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
     with pytest.raises(MissingError, match=f"at batch 1, in_dim {most}: RuntimeError: "):
         shapes(
             ladder.rung("linear"),
-            ["batch=1", f"in_dim={most}"],
+            [{"batch": 1, "in_dim": most}],
             ["eager"],
             ON_CPU,
             say=lambda text: None,
@@ -189,7 +148,7 @@ def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
     with pytest.raises(UsageError, match="3 heads cannot share 8 features"):
         shapes(
             ladder.rung("block"),
-            ["batch=1", "heads=3", "dim=8"],
+            [{"batch": 1, "heads": 3, "dim": 8}],
             ["eager"],
             ON_CPU,
             say=lambda text: None,
@@ -245,9 +204,9 @@ def test_on_a_gpu_the_events_are_asked_with_a_warm_cache(monkeypatch: pytest.Mon
 
 def test_an_error_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with fresh_compiler(keep_cache=False):
+    with fresh_compiler():
         pass
     before = list(tmp_path.iterdir())  # Inductor's own folder, where a process uses it first
-    with pytest.raises(ValueError, match="mine"), fresh_compiler(keep_cache=False):
+    with pytest.raises(ValueError, match="mine"), fresh_compiler():
         raise ValueError("mine")
     assert list(tmp_path.iterdir()) == before

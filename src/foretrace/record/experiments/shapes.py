@@ -1,13 +1,12 @@
 """What each way of running a rung pays when the shape changes, and how fast it is after that.
 
 Every contender visits the same shapes in the same order and starts with nothing compiled.
-Inductor's cache on disk would hide the compile time of a first deployment, so it is empty by
-default. Order matters: a compiler treats a shape differently after it has seen another one.
+Inductor's cache on disk would hide the compile time of a first deployment, so it is empty. Order
+matters: a compiler treats a shape differently after it has seen another one.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -36,7 +35,7 @@ from foretrace.schema.documents.shapes import (
     ShapesDocument,
     ShapeVisit,
 )
-from foretrace.schema.rung import Choice, Option, Rung
+from foretrace.schema.rung import Choice, Rung
 
 Shape = Mapping[str, Any]
 
@@ -54,51 +53,18 @@ DEFAULT_STEPS: tuple[Mapping[str, int], ...] = (
 )
 
 
-def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Shape, ...]:
-    """The shapes of `given` (`name=value,value`), or the default ones."""
-    if not given:
-        sizes = rung.values({}, small=small)
-        own = {name: value for name, value in sizes.items() if type(value) is int and value > 0}
-        steps = [step for step in DEFAULT_STEPS if all(name in own for name in step)]
-        names = dict.fromkeys(name for step in steps for name in step)
-        return tuple({name: own[name] * step.get(name, 1) for name in names} for step in steps)
-    lists: dict[str, list[Any]] = {}
-    for text in given:
-        name, values = _parsed(rung, text)
-        if name in lists:
-            raise UsageError(f"{name} is swept twice: give all its values at once, {name}=8,16")
-        lists[name] = values
-    every = itertools.product(*lists.values())
-    return tuple(dict(zip(lists, values, strict=True)) for values in every)
+def default_shapes(rung: Rung, *, small: bool = False) -> list[Shape]:
+    """Multiples of the rung's own sizes."""
+    sizes = rung.values({}, small=small)
+    own = {name: value for name, value in sizes.items() if type(value) is int and value > 0}
+    steps = [step for step in DEFAULT_STEPS if all(name in own for name in step)]
+    names = dict.fromkeys(name for step in steps for name in step)
+    return [{name: own[name] * step.get(name, 1) for name in names} for step in steps]
 
 
 def shape_text(shape: Shape) -> str:
     """`batch 8, seq 64`."""
     return ", ".join(f"{name} {value}" for name, value in shape.items()) or "its own sizes"
-
-
-def _parsed(rung: Rung, text: str) -> tuple[str, list[Any]]:
-    name, _, values = text.partition("=")
-    known = {option.name: option for option in rung.options}
-    option = known.get(name.strip().replace("-", "_"))
-    if option is None or not values:
-        names = ", ".join(known)
-        message = f"{text!r} is not a sweep of {rung.name}: write NAME=VALUE,VALUE with one of"
-        raise UsageError(f"{message} {names}")
-    return option.name, [_value(option, value.strip()) for value in values.split(",")]
-
-
-def _value(option: Option, text: str) -> Any:
-    words: Mapping[str, Any] = {choice: choice for choice in option.choices}
-    if isinstance(option.default, bool):
-        words = {"true": True, "false": False}
-    if words:
-        if text not in words:
-            raise UsageError(f"{option.name} cannot be {text!r}: choose from {', '.join(words)}")
-        return words[text]
-    if not text.isdecimal():
-        raise UsageError(f"{option.name} cannot be {text!r}: it must be a whole number")
-    return int(text)
 
 
 SCHEMA = 1
@@ -137,17 +103,13 @@ def contenders(rung: Rung, names: Sequence[str] = ()) -> list[Contender]:
 
 def shapes(
     rung: Rung,
-    sweeps: Sequence[str] = (),
+    visited: Sequence[Shape],
     names: Sequence[str] = (),
     choice: Choice | None = None,
-    keep_cache: bool = False,
     say: Callable[[str], None] = print,
 ) -> ShapesDocument:
-    """Run the rung over a sweep of shapes (`name=value,value`) with each contender of `names`."""
+    """Run the rung at these shapes with each contender of `names`."""
     choice = choice or Choice()
-    visited = swept(rung, sweeps, small=choice.small)
-    if len(visited) < 2 and not sweeps:
-        raise UsageError(f"{rung.name} has no default sweep: add --sweep NAME=VALUE,VALUE")
     chosen = contenders(rung, names)
     device, named = device_name(choice.device)
     bases = []
@@ -158,11 +120,11 @@ def shapes(
     started = None
     if any(contender.choice.compile for contender in chosen):
         with suppress(MissingError):  # each contender that compiles reports it
-            started = _start_compiler(device, say)
+            started = _compiler_start_ns(device, say)
     found, left_out = list[ContenderVisits](), list[LeftOutContender]()
     for contender in chosen:
         try:
-            visits = _visit_all(rung, contender, visited, bases, choice, device, keep_cache, say)
+            visits = _visit_all(rung, contender, visited, bases, choice, device, say)
             graphs, stalled = sum(each.graphs for each in visits), sum(v.stall_ns for v in visits)
             again = sum(len(each.recompiles) for each in visits)
             way = (contender.name, contender.what)
@@ -170,12 +132,15 @@ def shapes(
         except ForetraceError as problem:
             left_out.append(LeftOutContender(contender.name, str(problem)))
             say(f"{contender.name} is left out: {problem}")
+    from torch._dynamo import config  # torch 2.6 renamed the setting
+
+    limit = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
     own = rung.values(choice.values, small=choice.small)
     fixed = {name: value for name, value in own.items() if name not in visited[0]}
     return ShapesDocument(
         SCHEMA, rung.name, named, str(torch.__version__), find_dtype(choice.dtype, device),
-        [dict(shape) for shape in visited], fixed, rung.first, "kept" if keep_cache else "empty",
-        started, _recompile_limit(), found, left_out,
+        [dict(shape) for shape in visited], fixed, rung.first, "empty",
+        started, None if limit is None else int(limit), found, left_out,
     )  # fmt: skip
 
 
@@ -186,7 +151,6 @@ def _visit_all(
     bases: Sequence[Call],
     base: Choice,
     device: str,
-    keep_cache: bool,
     say: Callable[[str], None],
 ) -> list[ShapeVisit]:
     way = contender.choice
@@ -196,7 +160,7 @@ def _visit_all(
     alive: list[Call] = []  # a server keeps its models, and Dynamo's guards need them alive
     visits: list[ShapeVisit] = []
     options = {"compiles": way.compile, "on_gpu": device == "cuda"}
-    with fresh_compiler(keep_cache):
+    with fresh_compiler():
         for number, shape in enumerate(visited, 1):
             text = shape_text(shape)
             say(f"{contender.name}, shape {number} of {len(visited)}: {text}")
@@ -256,12 +220,9 @@ def _enters_compiled(call: Call) -> bool:
 
 
 @contextmanager
-def fresh_compiler(keep_cache: bool) -> Iterator[None]:
-    """Dynamo as in a new process; with an empty cache of Inductor and Triton, unless kept."""
+def fresh_compiler() -> Iterator[None]:
+    """Dynamo as in a new process, with an empty cache of Inductor and Triton."""
     torch._dynamo.reset()
-    if keep_cache:
-        yield
-        return
     from torch._inductor.utils import fresh_inductor_cache
 
     problem = None
@@ -275,20 +236,12 @@ def fresh_compiler(keep_cache: bool) -> Iterator[None]:
         raise problem
 
 
-def _start_compiler(device: str, say: Callable[[str], None]) -> int:
-    """Nanoseconds of this process's first compilation, of `x + 1`: imports and probes."""
+def _compiler_start_ns(device: str, say: Callable[[str], None]) -> int:
+    """The time of this process's first compilation, of `x + 1`: imports and probes."""
     say("starting the compiler")
     compiled: Any = compiler("default", device)(lambda x: x + 1)
     x = torch.ones(8, device=device)
     began = perf_counter_ns()
-    with fresh_compiler(keep_cache=False):
+    with fresh_compiler():
         compiled(x)
     return perf_counter_ns() - began
-
-
-def _recompile_limit() -> int | None:
-    """How many times Dynamo compiles one function; torch 2.6 renamed the setting."""
-    from torch._dynamo import config
-
-    found = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
-    return None if found is None else int(found)

@@ -182,7 +182,7 @@ def _passed(count: int) -> Steps:
 
 def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
     """Calls the user's function until the plan is over."""
-    from foretrace.record.experiments.user_code import call_of, find
+    from foretrace.record.tries.user_code import call_of, find
 
     numbers = map(int, spec.arguments)
 

@@ -99,10 +99,8 @@ _SUMMARY: dict[str, Column] = {
 def _shapes_setting(document: ShapesDocument) -> list[str]:
     sizes = document.fixed.items()
     fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
-    kept = document.compiler_cache == "kept"
-    cache = "your own compiler cache, which hides stalls" if kept else "an empty compiler cache"
     order = "Each contender visits the shapes in this order and starts with nothing compiled and"
-    lines = [f"{order} {cache}." + (f" Fixed sizes: {fixed}." if fixed else "")]
+    lines = [f"{order} an empty compiler cache." + (f" Fixed sizes: {fixed}." if fixed else "")]
     if document.compiler_start_ns is not None:
         started = time_text(document.compiler_start_ns)
         lines.append(f"No time below includes the start of the compiler ({started}).")
@@ -151,9 +149,6 @@ def short_reason(why: str) -> str:
     return text.partition(" Guard failed on a parameter, consider")[0].rstrip(".")
 
 
-FLOOR_MS = 1e-3  # a logarithmic scale has no zero, and a stall may be none
-
-
 def need_matplotlib(path: Path) -> None:
     """Refuse a missing matplotlib or a wrong file name before anything is measured."""
     try:
@@ -165,32 +160,6 @@ def need_matplotlib(path: Path) -> None:
         raise UsageError(f"{path}: a plot ends in .svg or .png")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: no folder {path.parent}: create it first")
-
-
-def plot_shapes(document: ShapesDocument, path: Path) -> None:
-    """Draw into `path` (.svg, .png). Both scales are logarithmic: stalls differ by a thousand."""
-    need_matplotlib(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 6), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True)
-    width = 0.8 / max(len(document.contenders), 1)
-    for index, entry in enumerate(document.contenders):
-        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry.visits))]
-        stalls = [max(visit.stall_ns / 1e6, FLOOR_MS) for visit in entry.visits]
-        above.bar(places, stalls, width, color=f"C{index}")
-        times = [(visit.wall_ns or 0) / 1e3 for visit in entry.visits]
-        below.plot(times, "o-", label=entry.name, color=f"C{index}")
-    for axis, what in ((above, "stall, ms"), (below, "warm call, us")):
-        axis.set_yscale("log")
-        axis.set_ylabel(what, fontsize=9)
-    below.set_xticks(range(len(document.shapes)), labels(document), fontsize=8)
-    below.set_xlabel(f"{' x '.join(document.shapes[0])}, in the order visited", fontsize=9)
-    legend = below.get_legend_handles_labels()
-    figure.legend(*legend, fontsize=8, ncols=6, loc="outside lower center")
-    where = f"{document.device}, torch {document.torch}"
-    figure.suptitle(f"{document.rung} over shapes, {where}", fontsize=10)
-    figure.savefig(path)
 
 
 _BENCH_COLUMNS = {

@@ -7,21 +7,16 @@ other result the callable is the subject, called with no arguments or with the n
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
-import inspect
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-from foretrace.base.errors import ForetraceError, UsageError, UserCodeError, nearest
-from foretrace.record.profiling.script import their_frames
-from foretrace.schema.rung import Built, Option, Rung, Setup
+from foretrace.base.errors import UsageError, nearest
 
 FORMS = "write module:callable or path/to/file.py:callable"
 
@@ -55,33 +50,6 @@ def call_of(
     if callable(made):
         return partial(compiler(made))
     return partial(compiler(function), *numbers, **named)
-
-
-def as_rung(target: str) -> Rung:
-    """The user's callable as a rung: its parameters that default to a number are the sizes."""
-    with user_errors(target):
-        function = find(target)
-        parameters = inspect.signature(function).parameters.values()
-    sizes = [each for each in parameters if type(each.default) is int]
-    options = tuple(Option(each.name, each.default, "") for each in sizes)
-
-    def build(setup: Setup) -> Built:
-        with user_errors(target):
-            return Built(call_of(function, setup.compile, **setup.values), "call")
-
-    return Rung(target, target, options, {"eager": "your code as it is"}, build)
-
-
-@contextlib.contextmanager
-def user_errors(target: str) -> Iterator[None]:
-    """An error inside is the user's: print their traceback, from their first frame on."""
-    try:
-        yield
-    except ForetraceError:
-        raise
-    except (Exception, SystemExit) as problem:
-        traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
-        raise UserCodeError(f"{target} raised {type(problem).__name__}") from problem
 
 
 def _file(path: str) -> ModuleType:

@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from foretrace.base.errors import UsageError, UserCodeError  # noqa: E402
-from foretrace.record.experiments import user_code  # noqa: E402
-from foretrace.schema.rung import Setup  # noqa: E402
+from foretrace.base.errors import UsageError  # noqa: E402
+from foretrace.record.tries import user_code  # noqa: E402
 
 CODE = """
 import their_other_file
@@ -33,9 +32,6 @@ def alone():
 def work(n=3):
     return n + 1
 
-def bad():
-    raise ValueError("theirs")
-
 number = 3
 """
 
@@ -51,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
-    for name in ("their_code", "their_other_file", "their_broken"):
+    for name in ("their_code", "their_other_file"):
         sys.modules.pop(name, None)
 
 
@@ -112,33 +108,3 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
 def test_what_is_not_there_is_wrong_usage(target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         user_code.find(target)
-
-
-# the second begins as the module itself does
-@pytest.mark.parametrize("lacking", ["not_installed_at_all", "their_bro"])
-def test_an_import_that_their_module_lacks_is_theirs(
-    lacking: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "their_broken.py").write_text(f"x = 1\nimport {lacking}")
-    for place in ("their_broken", "their_broken.py"):
-        with pytest.raises(UserCodeError, match="raised ModuleNotFoundError"):
-            user_code.as_rung(f"{place}:x")
-        said = capsys.readouterr().err
-        # none of our frames
-        assert said.splitlines()[1].endswith('their_broken.py", line 2, in <module>')
-
-
-@pytest.mark.usefixtures("folder")
-def test_their_traceback_begins_with_their_frame(capsys: pytest.CaptureFixture[str]) -> None:
-    rung = user_code.as_rung("their_code:bad")
-    with pytest.raises(UserCodeError, match="their_code:bad raised ValueError"):
-        rung.build(Setup("cpu", "fp32", "eager", {}))
-    first, *_, last = capsys.readouterr().err.splitlines()
-    assert (first, last) == ("Traceback (most recent call last):", "ValueError: theirs")
-
-
-@pytest.mark.usefixtures("folder")
-def test_their_numbers_are_the_sizes_of_a_rung() -> None:
-    rung = user_code.as_rung("their_code:pair")
-    assert [(each.name, each.default) for each in rung.options] == [("n", 1), ("m", 1)]
-    assert rung.build(Setup("cpu", "fp32", "eager", {"n": 8, "m": 9})).call() == (7, 0, 8, 9)
