@@ -288,9 +288,8 @@ def plane(known: GemmMap, kind: GemmPoint) -> HeatPlane:
         )
         .sort("low_m", "low_n")
     )
-    return HeatPlane(
-        kind.dtype,
-        kind.layout,
-        kind.epilogue,
-        [HeatCell(*cell[:5], cell[5] or "") for cell in cells.iter_rows()],
-    )
+    made = [
+        HeatCell(m, n, count, percent, tflops, tile or "")
+        for m, n, count, percent, tflops, tile in cells.iter_rows()
+    ]
+    return HeatPlane(kind.dtype, kind.layout, kind.epilogue, made)
