@@ -52,12 +52,6 @@ def test_get_local_kernel(repository: Path) -> None:
     assert kernel.mlp_reference is not mlp_reference
 
 
-def test_by_environment_variable(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCAL_KERNELS", f"foretrace/geglu={repository}")
-    kernel = kernels.get_kernel("foretrace/geglu", version=1)
-    assert kernel.layers.SwiGLUMLP.can_torch_compile
-
-
 class GemmaLikeMLP(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -44,12 +44,6 @@ def _rows(part: str, m: int, route: str, us: float = 10.0, *, d: int = 1024) -> 
     ]
 
 
-def test_a_route_reads_as_it_is_written() -> None:
-    for route in (LIBRARY, Route("tma", TILE), Route("narrow", Tile(16, 32, 128, 4, 4, split=4))):
-        assert Route.parse(route.text()) == route
-    assert Route("tma", TILE).text() == "tma 128 128 64 4 8 8 1 1"
-
-
 def test_an_unknown_card_takes_the_library() -> None:
     assert routes.plan(0, torch.bfloat16, (64, 1024, 4096)) == ALL_LIBRARY
 
@@ -153,13 +147,6 @@ def test_a_size_in_between_needs_a_gain_beyond_doubt(card: str) -> None:
     assert between.down == LIBRARY  # 0.5% is less than what the model cannot know
 
 
-def test_a_route_is_not_known_beyond_its_rows(card: str) -> None:
-    rows = [row for m in (1024, 2048) for row in _rows("gate_up", m, Route("tma", TILE).text())]
-    write_table(routes.store_path(card), card, rows)
-    for size in ((512, 1024, 4096), (4096, 1024, 4096), (1500, 1024 << 5, 4096)):
-        assert routes.plan(0, torch.bfloat16, size, captured=True).gate_up == LIBRARY
-
-
 def test_times_of_another_alignment_do_not_count(card: str) -> None:
     rows = [row for m in (1024, 2048) for row in _rows("gate_up", m, Route("tma", TILE).text())]
     write_table(routes.store_path(card), card, rows)
@@ -199,18 +186,6 @@ def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
             lost.append(taken / measured[usual][size])
     assert sum(ratio > 1.03 for ratio in lost) <= len(lost) // 200
     assert max(lost) < 1.15
-
-
-def test_what_makes_a_size_slow_for_every_route_leaves_their_ratio(card: str) -> None:
-    """Times that scatter by half say little by themselves; one route is always 8% faster."""
-    route = Route("pingpong", TILE).text()
-    rows = [
-        MeasuredRoute("gate_up", m, 1024, 4096, name, us, us)
-        for m, slow in ((1024, 1.0), (1536, 1.5), (2048, 0.8), (4096, 1.3))
-        for name, us in (("library", slow * m / 10), (route, 0.92 * slow * m / 10))
-    ]
-    write_table(routes.store_path(card), card, rows)
-    assert routes.plan(0, torch.bfloat16, (1800, 1024, 4096), True).gate_up.text() == route
 
 
 def test_what_no_kernel_takes(card: str) -> None:

@@ -284,13 +284,6 @@ def test_a_copy_computes_with_its_own_weights_and_a_pickle_as_its_class_does() -
     assert torch.allclose(pickle.loads(pickle.dumps(model))(x), model(x))
 
 
-def test_a_compiled_model_stays_one_graph() -> None:
-    model = nn.Sequential(Three(), Packed())
-    swap(model)
-    found = torch._dynamo.explain(model)(torch.randn(2, 8))
-    assert (found.graph_count, found.graph_break_count) == (1, 0)
-
-
 CONFIG: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 32,

@@ -26,7 +26,7 @@ from foretrace.learn.ladder.rungs import STOPS
 from foretrace.model import opening
 from foretrace.read.recordings import folder
 from foretrace.schema.documents.ladder import LadderDocument
-from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary, climb_text
+from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary
 
 # Predictions of the articles on the H200: hold, do not hold, hold on the A100, imprecise, inconclusive.
 H200 = {
@@ -66,32 +66,6 @@ def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> Non
     }
     assert [*document["commentaries"].values()] == [7, 5, 0, 0, 0]
     assert [*document["found"].values()] == [15, 0, 0, 0, 0]
-
-
-def test_what_the_h200_showed(document: dict[str, Any]) -> None:
-    """The rows that a person would look for first, with their numbers."""
-    measured = {
-        (claim["number"], claim["variant"], claim["guess"]): claim["measured"]
-        for claim in document["claims"]
-    }
-    assert measured["B18", "eager", "in mlp_fwd: kernels == 5"] == "5 in each of 3 calls of mlp_fwd"
-    assert measured["H2", "eager", "in mlp_fwd: memset == 2"] == "2 in each of 3 calls of mlp_fwd"
-    assert (
-        measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
-    )
-    # of the call with the median GPU time, as `look` and `compare` show it
-    guess = "in mlp_fwd: pointwise time == 1.038x +- 5% of A"
-    assert measured["B42", "liger", guess] == "44.7 us, A: 56.5 us (79.1%)"
-    other = "in mlp_fwd: pointwise time < 0.7x of A"
-    assert measured["H12", "compiled, other order", other] == "37.2 us, A: 56.5 us (0.66x)"
-    assert measured["B29", "eager", "every pointwise has vec 4"] == "6 x vec 8"
-    assert (
-        measured["B70", "math", "in sdpa_fwd: kernels == 20"] == "20 in each of 3 calls of sdpa_fwd"
-    )
-    assert (
-        measured["B64", "addmm", "in matmul_add: memcpy == 0"]
-        == "0 in each of 3 calls of matmul_add"
-    )
 
 
 # What was recorded of the same setup in other processes: by a plain script, and by the rung again.
@@ -150,57 +124,6 @@ def test_a_claim_that_does_not_hold_is_explained(document: dict[str, Any]) -> No
             assert claim["why"]
 
 
-def test_the_names_of_the_document(document: dict[str, Any]) -> None:
-    assert list(document) == [
-        "schema",
-        "source",
-        "device",
-        "torch",
-        "claims",
-        "counts",
-        "skipped",
-        "article",
-        "outcomes",
-        "unmarked",
-        "commentaries",
-        "found",
-    ]
-    assert (
-        document["schema"],
-        document["source"],
-        document["device"],
-        document["torch"],
-        document["skipped"],
-    ) == (2, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
-    assert {tuple(claim) for claim in document["claims"]} == {
-        (
-            "number",
-            "source",
-            "rung",
-            "variant",
-            "setup",
-            "recording",
-            "guess",
-            "verdict",
-            "measured",
-            "expected",
-            "why",
-            "reason",
-            "correction",
-            "outcome",
-            "claim",
-            "sentence",
-            "where",
-            "address",
-            "program",
-            "against",
-            "said_by",
-            "published",
-        )
-    }
-    assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
-
-
 def test_the_articles_table(document: dict[str, Any]) -> None:
     table = {row["setup"]: row for row in document["article"]}
     assert len(table) == 25
@@ -240,25 +163,6 @@ def test_only_one_rung() -> None:
         climbing.climb_recorded("h200", ["liner"])
 
 
-def test_text(climb: LadderDocument) -> None:
-    text = climb_text(climb)
-    assert max(map(len, text.splitlines())) <= 100
-    assert text.startswith(
-        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n150 predictions of 68 claims: 121"
-    )
-    assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
-    missed = "        holds on the A100 every pointwise has vec 4\n"
-    assert f"{missed}                          measured: 6 x vec 8\n" in text
-    assert (
-        "                          the articles' A100: vectorized_elementwise_kernel<4, …> ("
-        in text
-    )
-    assert "                          correction: the width is 8 on this card\n" in text
-    assert "  inconclusive   B75: not every one states it" in text
-    assert "  E8  other strides raise an error: see B12\n" in text
-    assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
-
-
 def test_summary(climb: LadderDocument) -> None:
     """The first screen: five outcomes, what does not hold, and what was found."""
     text = climb_summary(climb)
@@ -271,16 +175,6 @@ def test_summary(climb: LadderDocument) -> None:
         "18 more claims decided by generated code, sources or other runs: 3 hold, 5 do not" in text
     )
     assert "H13\n" in text
-
-
-def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
-    places = [
-        (claim["number"], claim["guess"], claim["setup"], claim["against"])
-        for claim in document["claims"]
-    ]
-    assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 4096", "") in places
-    assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d", "") in places
-    assert len(set(places)) == len(places)
 
 
 def test_markdown(climb: LadderDocument) -> None:

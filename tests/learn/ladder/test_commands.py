@@ -94,11 +94,6 @@ def test_run_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixt
     assert said["run"]["rung"]["options"] == {"size": 4, "batch": 0, "bias": "2d"}
 
 
-def test_a_wrong_option_is_wrong_usage() -> None:
-    assert main(["lab", "run", "mlp", "--heads", "2"]) == 2
-    assert main(["lab", "run", "nothing"]) == 2
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -197,21 +192,6 @@ def test_an_example_takes_the_articles_flags_and_names_its_files_as_the_article_
     assert all(
         (tmp_path / "traces" / f"{trace}{suffix}").is_file()
         for suffix in (".json", ".txt", ".run.json")
-    )
-
-
-def test_a_backend_without_a_cpu_form_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", ["04_attention.py", "--backend", "cudnn"])
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit) as leaving:
-        runpy.run_path(str(EXAMPLES / "04_attention.py"), run_name="__main__")
-    assert leaving.value.code == 4
-    assert capsys.readouterr().err.endswith(
-        "cudnn needs a GPU: choose naive, inplace, math or flash here\n"
     )
 
 

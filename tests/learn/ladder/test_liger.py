@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -52,13 +51,6 @@ def test_a_hub_that_fails_is_named_and_pypi_takes_over(hub: SimpleNamespace) -> 
     assert (source["source"], source["hub"]) == ("pypi", "KeyError: 'nothing built for this torch'")
 
 
-@pytest.mark.usefixtures("pypi")
-def test_a_silent_hub_is_not_asked(hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
-    assert gated_mlps.liger_layer("cuda")[0] == "from pypi"
-    assert hub.asked == []
-
-
 def test_neither_is_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
     monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", None)
@@ -89,15 +81,6 @@ def test_the_source_says_where_it_is_kept(
     monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
     text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
     assert text.endswith("from PyPI, which needs no Hub (the Hub does not answer)")
-
-
-def test_the_cache_is_the_hubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("huggingface_hub")
-    monkeypatch.delenv("KERNELS_CACHE", raising=False)
-    code = "from huggingface_hub.constants import HF_HUB_CACHE; print(HF_HUB_CACHE)"
-    words = [sys.executable, "-c", code]  # a process of its own: it looks once, when imported
-    theirs = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    assert gated_mlps.hub_cache() == theirs
 
 
 def test_packed_halves_have_gaps_between_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:

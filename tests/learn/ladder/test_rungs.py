@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -139,24 +137,6 @@ def test_a_rung_declares_itself(rung: Rung) -> None:
         assert option.help
         assert option.small is None or type(option.small) is type(option.default)
         assert not option.choices or option.default in option.choices
-
-
-def test_the_ladder_is_climbed_from_the_bottom() -> None:
-    assert [rung.name for rung in RUNGS][: len(ladder.ORDER)] == list(ladder.ORDER)
-
-
-def test_listing_the_rungs_needs_no_torch() -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None; from foretrace.learn import ladder; "
-        "print(len(ladder.rungs()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(len(RUNGS))
-
-
-def test_a_wrong_name_gets_the_right_one() -> None:
-    with pytest.raises(UsageError, match="did you mean attention"):
-        ladder.rung("atention")
 
 
 def test_values_given_small_and_full() -> None:

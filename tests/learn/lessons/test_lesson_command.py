@@ -59,17 +59,6 @@ def test_the_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert again.count("How many kernels does one call") == 2
 
 
-def test_the_words_of_the_keys(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, _ = play(monkeypatch, capsys, "Hint\nskip\nback\nB\n2\nQUIT\n")
-    assert "is not an answer" not in out
-    assert "Count the ops that compute" in out
-    assert out.count("How many kernels does one call") == 3
-    assert "foretrace lesson 1: goes on at question 2" in out
-    assert "foretrace lesson 2" not in out  # it is not next
-
-
 def test_the_next_sitting_goes_on_where_the_last_one_stopped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: Path
 ) -> None:

@@ -22,7 +22,6 @@ from foretrace.cli import main
 from foretrace.cli.lab.bench import command
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process, resumed
-from foretrace.record.experiments.timing import Quartiles
 from foretrace.schema.documents.bench import (
     BenchDocument,
     BenchRow,
@@ -78,11 +77,6 @@ def test_table_and_plot(tmp_path: Path) -> None:
     sweep = msgspec.structs.replace(results, rows=tuple(rows))
     plot_bench(sweep, tmp_path / "sweep.svg")
     assert "<!-- rows -->" in (tmp_path / "sweep.svg").read_text()
-
-
-def test_quartiles() -> None:
-    assert Quartiles.of([1.0, 2.0, 3.0, 4.0, 5.0]) == Quartiles(3.0, 2.0, 4.0)
-    assert Quartiles.of([7.0]) == Quartiles(7.0, 7.0, 7.0)
 
 
 def test_the_worst_result_counts_and_nan_never_passes() -> None:
@@ -159,12 +153,6 @@ def test_show_reads_the_committed_results() -> None:
     assert "NVIDIA H200" in done.output
 
 
-def test_show_refuses_what_is_no_result(tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
-    other.write_text("{}")
-    assert main(["lab", "bench", "show", str(other)]) == 2
-
-
 def _outlive(marker: Path) -> None:
     time.sleep(5)
     marker.touch()
@@ -179,12 +167,6 @@ def test_a_row_does_not_wait_for_what_a_peer_left_running(tmp_path: Path) -> Non
 
     assert in_new_process(work) == 7
     assert not marker.exists()
-
-
-def test_widths_are_multiples_of_a_unit() -> None:
-    sizes = subjects.random_sizes(50, 3, 64)
-    assert all(d % 64 == h % 64 == 0 for _, d, h in sizes)
-    assert {m for m, _, _ in sizes} == {m for m, _, _ in subjects.random_sizes(50, 3)}
 
 
 def test_a_run_is_resumed_where_it_ended() -> None:

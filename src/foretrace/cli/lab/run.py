@@ -48,7 +48,6 @@ _VARIANT = use.joined(
     use.flag("--compile", "Run it under torch.compile.", to="compiled"),
     use.shown("--mode", "For --compile.", type=click.Choice(MODES), default="default"),
     use.builds_rung(),
-    use.flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
 )
 
 
@@ -108,19 +107,16 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         show(captured.trace)
 
 
-def _overhead(share: float | None) -> str:
-    """A profiler saves no time: a negative share is the noise of the host."""
-    if share is not None and share < 0:
-        return "what the profiler adds to the host time is within the noise"
-    return f"the profiler adds {percent_text(share)} to the host time"
-
-
 def _summary(record: dict[str, Any]) -> str:
     timing, compiling = record["timing"], record["compile"]
+    added = timing["profiler_overhead"]
+    overhead = f"the profiler adds {percent_text(added)} to the host time"
+    if added is not None and added < 0:  # a profiler saves no time
+        overhead = "what the profiler adds to the host time is within the noise"
     parts = [
         f"first call {time_text(timing['first_call_ns'])}",
         f"{time_text(timing['wall_ns_per_call'])} per call without the profiler",
-        _overhead(timing["profiler_overhead"]),
+        overhead,
     ]
     if compiling["frames"]:
         seconds, frames = compiling["seconds"], plural(compiling["frames"], "frame")
