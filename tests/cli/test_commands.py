@@ -1,25 +1,35 @@
-"""The command line as other programs meet it: exit codes, one line for bad input, one document for
---json.
+"""The command line as people and other programs meet it: the list of commands, suggestions,
+completion, pages, exit codes, one line for bad input, one document for --json.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
+from foretrace.cli import FIRST, REMOVED, Commands, main
+from foretrace.cli import docs as docs_command
 from foretrace.cli import foretrace as group
-from foretrace.cli import main
 from foretrace.cli.record import misplaced
 from foretrace.read import recordings
 from sweep import looped
 
+Said = pytest.CaptureFixture[str]
 MLP = str(recordings.traces()["mlp_eager"])
 COMMANDS = group.list_commands(click.Context(group))
+LAB = group.get_command(click.Context(group), "lab")
+assert isinstance(LAB, Commands)
+MODULES = [*COMMANDS, *(f"lab.{name}" for name in LAB.list_commands(click.Context(LAB)))]
+# they are given no trace
+MAKERS = {"docs", "explain", "lab", "mcp", "record", "remote", "try"}
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +37,45 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
+@pytest.mark.parametrize(("words", "every"), [([], group), (["lab"], LAB)], ids=["top", "lab"])
+def test_help_lists_every_command_with_its_summary_uncut(
+    words: list[str], every: Commands, capsys: Said
+) -> None:
+    assert main([*words, "--help"]) == 0
     text = capsys.readouterr().out
-    assert "Usage: foretrace " + name in text
-    assert group.get_command(click.Context(group), name).get_short_help_str(200)  # type: ignore[union-attr]
+    names = every.list_commands(click.Context(every))
+    assert re.findall(r"^  (\w+) {2,}[A-Z]", text, re.MULTILINE) == names
+    for name in names:
+        assert re.search(rf"^  {name} +{re.escape(every.summary(name))}$", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_first_commands_come_first() -> None:
+    assert COMMANDS[: len(FIRST)] == [*FIRST]
+    assert COMMANDS[len(FIRST) :] == sorted(COMMANDS[len(FIRST) :])
+
+
+def test_a_removed_command_says_what_to_type_instead(capsys: Said) -> None:
+    for name in REMOVED.keys() - COMMANDS:
+        assert main([name, "x", "--json"]) == 2
+        said = capsys.readouterr().err
+        assert said == f"foretrace: foretrace {name} is gone; instead: {REMOVED[name]}\n"
+        for used in re.findall(r"foretrace ([a-z]+)(?: |$)", REMOVED[name]):
+            assert used in COMMANDS
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_command_has_help_with_a_page_that_is_there(name: str, capsys: Said) -> None:
+    words = name.split(".")
+    assert main([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"Usage: foretrace {' '.join(words)}" in text
+    page = re.search(r"See: foretrace docs ([\w-]+)", text)
+    assert name == "docs" or (page and page[1] in docs_command.pages())
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", MODULES)
 def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     """Help must stay quick: a command's file brings in nothing heavier than Click."""
     heavy = ("polars", "numpy", "torch", "starlette", "msgspec", "pytest")
@@ -49,24 +88,77 @@ def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lok"], "did you mean look?"),
+        (["lab", "run", "mpl"], "did you mean mlp?"),
+        (["lab", "bench", "gelu"], "did you mean geglu?"),
+        (["lab", "shapes", "mpl"], "did you mean mlp?"),
+        (["docs", "expor"], "did you mean export?"),
+        (["docs", "schema", "loook"], "did you mean look?"),
+        (["docs", "look", "look"], "takes no second word"),
+        (["lab", "run", "zzzzzz"], "choose one of matmul_add, linear, mlp"),
+        (["nonsense"], "no command 'nonsense'"),
+        (["look"], "give a TRACE"),
+        (["look", MLP, "compile"], "compile: only --fixes takes more words"),
+        (["look", MLP, "--then", "compile"], "go with --guess"),
+        (["look", MLP, "--guess", "--markdown"], "--guess answers as text or with --json"),
+        (["look", "--list", "mlp", "--json"], "--list takes neither a trace"),
+        (["look", MLP, "--bad"], "--bad"),
+        (["look", MLP, "--limit", "depth=x"], "depth"),
+        (["look", MLP, "--limit", "depth=0"], "depth"),
+        (["look", MLP, "--json", "--markdown"], "choose one of --json and --markdown"),
+        (["check", MLP, "--write", "-g", "kernels == 5"], "--write writes predictions"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], said: str, capsys: Said) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def _completions(words: list[str], incomplete: str) -> list[tuple[str, str]]:
+    complete = ShellComplete(group, {}, "foretrace", "_FORETRACE_COMPLETE")
+    return [(item.type, item.value) for item in complete.get_completions(words, incomplete)]
+
+
+def test_the_shell_completes_files_rungs_commands_and_pages() -> None:
+    for name in ("look", "check", "compare", "export", "report", "serve", "record", "try"):
+        assert _completions([name], "tra") == [("file", "tra")], name
+    for words in (["lab", "run"], ["lab", "shapes"], ["lab", "ladder", "--only"]):
+        assert [value for _, value in _completions(words, "m")] == ["matmul_add", "mlp", "model"]
+    assert [value for _, value in _completions([], "com")] == ["compare"]
+    assert ("plain", "export") in _completions(["docs"], "ex")
+    done = subprocess.run(
+        [sys.executable, "-m", "foretrace"],
+        env={**os.environ, "_FORETRACE_COMPLETE": "bash_source"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "complete -o nosort -F" in done.stdout
+
+
+def test_docs_lists_the_pages_and_prints_one(
+    capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["docs"]) == 0
+    assert re.search(r"^jobs +A job of many ranks$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["docs", "jobs"]) == 0
+    assert capsys.readouterr().out == docs_command.pages()["jobs"].read_text()
+    (tmp_path / "only.md").write_text("# The only page\n")
+    monkeypatch.setattr(docs_command, "PACKAGED", tmp_path)  # an installed package has its own
+    assert list(docs_command.pages()) == ["only"]
+
+
 def test_look_loads_polars_after_reading() -> None:
     """The reader forks only while Polars, which starts threads, is not loaded."""
     code = "import foretrace.show.overview.reading, sys; print('polars' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (
-        ["nonsense"],
-        ["look"],
-        ["look", MLP, "--bad"],
-        ["look", MLP, "--limit", "depth=x"],
-        ["look", MLP, "--limit", "depth=0"],
-        ["share", MLP, "--to", ""],
-    ):
-        assert main(arguments) == 2
-        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,25 +205,6 @@ def test_an_entry_of_the_run_record_that_is_not_valid_is_named(
     assert (
         said == f"foretrace: warning: {path}: its run record has no valid timing.wall_ns_per_call\n"
     )
-
-
-def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["look", MLP, "--json", "--markdown"]) == 2
-    assert capsys.readouterr() == ("", "foretrace: choose one of --json and --markdown\n")
-
-
-# they are given no trace
-MAKERS = frozenset(
-    [
-        "docs",
-        "explain",
-        "lab",
-        "mcp",
-        "record",
-        "remote",
-        "try",
-    ]
-)
 
 
 @looped("name", sorted(set(COMMANDS) - MAKERS))

@@ -163,7 +163,7 @@ def test_the_start_of_several_files_is_no_wrong_name(
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
 # the climbs are those of tests/learn/ladder/test_climb.py, the report that of tests/show/html
-RUNS = r"^\|.*`(foretrace (?!ladder|report|serve)[^`]+)`"
+RUNS = r"^\|.*`(foretrace (?!lab |report|serve)[^`]+)`"
 COMMANDS = re.findall(RUNS, PAGE.read_text("utf-8"), re.MULTILINE)
 FRAMES = re.findall(
     r"^\|.*`ft.open\(\"(\w+)\"\).(\w+).select\((.+)\)`", PAGE.read_text("utf-8"), re.M
@@ -179,7 +179,7 @@ def test_the_page_has_a_view_for_every_figure() -> None:
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_the_view_can_be_seen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command)[1:]
-    assert main([*words, *([] if words[0] == "name" else ["--no-cache"])]) == 0
+    assert main([*words, *([] if words[0] == "explain" else ["--no-cache"])]) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) > 1
     assert captured.err == ""

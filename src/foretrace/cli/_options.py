@@ -61,7 +61,6 @@ def option(names: str, text: str, to: str | None = None, **how: Any) -> Decorato
     return click.option(*own, *([to] if to else []), help=text, **how)
 
 
-OUT = "Folder of the files; by default traces, or that of [tool.foretrace] in pyproject.toml."
 flag = partial(option, is_flag=True)
 shown = partial(option, show_default=True)  # its help names the default
 
@@ -220,7 +219,6 @@ def _split(given: tuple[str, ...]) -> list[str]:
 
 
 as_json = flag("--json", "One JSON document on stdout, and nothing else.", to="as_json")
-form_options = joined(as_json, flag("--markdown", "Markdown instead of plain text."))
 
 
 def in_forms(command: Command) -> Command:
@@ -232,7 +230,7 @@ def in_forms(command: Command) -> Command:
             raise UsageError("choose one of --json and --markdown")
         return command(form="json" if as_json else "markdown" if markdown else "text", **given)
 
-    return form_options(with_form)
+    return joined(as_json, flag("--markdown", "Markdown instead of plain text."))(with_form)
 
 
 def answer(

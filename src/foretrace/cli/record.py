@@ -30,7 +30,11 @@ recording_options = use.joined(
     use.flag("--modules", "Record the module of each op (with --stacks)."),
     use.flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
     use.flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
-    use.option("-o --out", use.OUT, to="folder"),
+    use.option(
+        "-o --out",
+        "Folder of the files; by default traces, or that of [tool.foretrace] in pyproject.toml.",
+        to="folder",
+    ),
     use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
     use.flag("--no-look", "Write the files and stop; this needs torch alone."),
     use.as_json,
