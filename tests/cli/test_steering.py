@@ -1,4 +1,4 @@
-"""Rules that people steer: `--select`, `--ignore`, `explain`, and `[tool.foretrace]`."""
+"""Rules that people steer: `--select`, `--ignore` and `[tool.foretrace]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from foretrace.analyze import rules
-from foretrace.analyze.steering import Steering, known_names
+from foretrace.analyze.steering import Steering
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.cli._settings import MOST_BYTES, Settings, settings
@@ -213,49 +213,6 @@ def test_the_example_of_a_rule_shows_it(name: str) -> None:
     for rule in rules.rules():
         if rule.example == name:
             assert rules.run(rule, trace)[0].state == "found", rule.name
-
-
-def test_explain_says_what_the_file_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "sync_stalls"]) == 0
-    told = capsys.readouterr().out
-    for head in ("LOOKS FOR", "MATTERS", "FIRES", "NOT KNOWN", "NEEDS", "FIX", "EXAMPLE"):
-        assert f"\n{head} " in told
-    assert main(["explain", "--json"]) == 0
-    every = json.loads(capsys.readouterr().out)["entries"]
-    named = [each["name"] for each in every if each["kind"] in ("rule", "fix")]
-    assert named == [*known_names()]
-    assert {each["kind"] for each in every} == {"rule", "fix", "quantity", "document"}
-    assert main(["explain", "sync_stall"]) == 2
-    assert "did you mean sync_stalls" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("addmm", "aten::addmm (op): its kernels have the role gemm"),
-        ("aten::view", "aten::view (op): changes how memory is seen"),
-        ("gemm", "gemm (quantity): predictions count kernels, role gemm"),
-        ("waits", "waits (quantity): Whether the GPU waits for something on the host"),
-        ("look", "SCHEMA      foretrace docs schema look"),
-        ("cuda_graph", "cuda_graph (fix): Launch a step as one CUDA graph"),
-        ("gemm_kernel", "oneDNN GEMM · family xpu · role gemm"),
-    ],
-)
-def test_explain_knows_words_of_every_kind(
-    word: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", word]) == 0
-    assert said in capsys.readouterr().out
-
-
-def test_a_word_of_several_kinds_says_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "inference_mode", "memory"]) == 0
-    out = capsys.readouterr().out
-    assert "inference_mode (fix)" in out
-    assert "memory (quantity)" in out
-    assert main(["explain", "softmax", "--json"]) == 0
-    kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)["entries"]]
-    assert kinds == ["quantity", "op"]
 
 
 def test_the_page_shows_the_file_that_its_examples_run_with() -> None:

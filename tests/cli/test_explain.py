@@ -1,5 +1,5 @@
-"""`foretrace explain`: the contract's JSON, plain words for people, and nothing that acts on a
-terminal.
+"""`foretrace explain`: words of every kind; of a kernel name the contract's JSON, plain words for
+people, and nothing that acts on a terminal.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from foretrace.analyze.steering import known_names
 from foretrace.cli import main
 from foretrace.cli.explain import command
 
@@ -34,65 +35,21 @@ def test_the_document_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("TorchDynamo Cache Lookup", "checks the guards of each compiled version"),
-        ("Torch-Compiled Region: 0/1", "frame, then compilation; above 0 it was recompiled"),
-        ("cudaLaunchKernel", "puts a kernel into the queue of a stream, and returns"),
-        ("cudaMemcpyAsync", "it waits where the host's memory is pageable"),
-        ("cudaMemcpy", "copies, and waits for the end"),
-        ("cudaDeviceSynchronize", "waits until the GPU has done"),
-        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", "how many blocks of a kernel fit on an"),
-        (
-            "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_tn_align8",
-            "NVIDIA's open templates for matmuls",
-        ),
-    ],
-)
-def test_what_the_articles_name_is_explained(name: str, says: str) -> None:
-    text = " ".join(run(name).split())
-    assert says in text
-    assert "nothing is known" not in text
-    assert "no family" not in text
-
-
-def test_plain_words() -> None:
-    text = run(NVJET)
-    assert "nvjet 256x128x64 tn bf16 bias · family nvjet · role gemm" in text
-    assert "first letter, the weight" in text
-    assert "x @ W.t(), what F.linear runs forward" in " ".join(text.split())
-    assert "\x1b" not in text
-
-
-@pytest.mark.parametrize(
     "name", [NVJET, f"void {'at::native::kernel<float, ' * 30}int>", f"void {'x' * 90} {'y' * 90}"]
 )
-def test_lines_fit_a_terminal(name: str) -> None:
+def test_plain_words_fit_a_terminal(name: str) -> None:
     text = run(name, "--gpu", "H200")
     assert max(map(len, text.splitlines())) <= 100
     assert name[:5] in text.splitlines()[0]
-
-
-def test_a_name_without_a_blank_stays_in_one_piece() -> None:
-    name = f"void {'x' * 150}"
-    assert run(name).splitlines()[:2] == ["void", "x" * 150]
-
-
-def test_a_long_meaning_goes_on_below_itself() -> None:
-    lines = run(NVJET).splitlines()
-    (at,) = [at for at, line in enumerate(lines) if "first letter, the weight" in line]
-    assert lines[at + 1].startswith(" " * lines[at].index("first letter"))
-
-
-@pytest.mark.parametrize("name", ["", " ", "\t"])
-def test_an_empty_name_is_wrong_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", name]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines() == [
-        "foretrace: the name is empty: give a kernel's name as a trace prints it, in quotes, or - "
-        "for stdin"
-    ]
+    if name == NVJET:
+        assert "nvjet 256x128x64 tn bf16 bias · family nvjet · role gemm" in text
+        assert "x @ W.t(), what F.linear runs forward" in " ".join(text.split())
+        lines = text.splitlines()
+        (at,) = [at for at, line in enumerate(lines) if "first letter, the weight" in line]
+        # a long meaning goes on below itself
+        assert lines[at + 1].startswith(" " * lines[at].index("first letter"))
+    # a name without a blank stays in one piece
+    assert run(f"void {'x' * 150}").splitlines()[:2] == ["void", "x" * 150]
 
 
 @pytest.mark.parametrize(
@@ -112,22 +69,12 @@ def test_every_part_of_an_inductor_name_has_a_meaning(name: str) -> None:
     assert "run as one kernel" in fused["meaning"]
 
 
-def test_a_card() -> None:
+@pytest.mark.parametrize("card", ["A100", "nvidia a100", "sm_80", "SM80", "a100 40gb"])
+def test_a_card(card: str) -> None:
+    assert "this card's own generation" in run("ampere_sgemm_128x64_nn", "--gpu", card)
     assert "older than sm90 (Hopper)" in run("ampere_sgemm_128x64_nn", "--gpu", "H200")
     document = json.loads(run("ampere_sgemm_128x64_nn", "--gpu", "sm_90", "--json"))
     assert document["gpu"]["arch"] == "sm90"
-
-
-@pytest.mark.parametrize("card", ["A100", "nvidia a100", "sm_80", "SM80", "a100 40gb"])
-def test_ways_to_say_a_card(card: str) -> None:
-    assert "this card's own generation" in run("ampere_sgemm_128x64_nn", "--gpu", card)
-
-
-def test_a_card_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "x", "--gpu", "toaster\x1b"]) == 2
-    said = capsys.readouterr().err
-    assert "toaster\\x1b" in said
-    assert "NVIDIA H200" in said
 
 
 def test_names_from_stdin() -> None:
@@ -179,10 +126,27 @@ def test_two_names_that_no_field_tells_apart() -> None:
     assert "`d frob::a(int)` and `d frob::b(int)`" in text
 
 
-@pytest.mark.parametrize("names", [("a", "b", "c"), ("-", "a"), ("a", " ")])
-def test_wrong_numbers_of_names(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", *names]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([""], "the name is empty: give a kernel's name as a trace prints it"),
+        (["\t"], "the name is empty"),
+        (["a", " "], "the name is empty"),
+        (["-", "a"], "- reads every name from stdin"),
+        (["a_kernel", "b_kernel", "c_kernel"], "3 names: give one, or two to compare"),
+        (["x", "--gpu", "toaster\x1b"], "toaster\\x1b: names no single GPU"),
+        (["_geglu_tanh_backward_kernel", "--in", "mlp_liger"], "mean _geglu_tanh_forward_kernel?"),
+        (["sync_stall"], "nothing is named 'sync_stall'; did you mean sync_stalls"),
+        (["zzzzzz"], "nothing is named 'zzzzzz'; `foretrace explain` lists the words"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
 
 
 def test_a_trace_says_how_a_kernel_was_launched() -> None:
@@ -199,6 +163,53 @@ def test_a_trace_says_how_a_kernel_was_launched() -> None:
     assert (other["warps"], other["block_size"]) == (4, None)
 
 
-def test_a_kernel_that_the_trace_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "_geglu_tanh_backward_kernel", "--in", "mlp_liger"]) == 2
-    assert "did you mean _geglu_tanh_forward_kernel?" in capsys.readouterr().err
+def test_explain_says_what_the_file_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "sync_stalls"]) == 0
+    told = capsys.readouterr().out
+    for head in ("LOOKS FOR", "MATTERS", "FIRES", "NOT KNOWN", "NEEDS", "FIX", "EXAMPLE"):
+        assert f"\n{head} " in told
+    assert main(["explain", "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)["entries"]
+    named = [each["name"] for each in every if each["kind"] in ("rule", "fix")]
+    assert named == [*known_names()]
+    assert {each["kind"] for each in every} == {"rule", "fix", "quantity", "document"}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("addmm", "aten::addmm (op): its kernels have the role gemm"),
+        ("aten::view", "aten::view (op): changes how memory is seen"),
+        ("gemm", "gemm (quantity): predictions count kernels, role gemm"),
+        ("waits", "waits (quantity): Whether the GPU waits for something on the host"),
+        ("look", "SCHEMA foretrace docs schema look"),
+        ("cuda_graph", "cuda_graph (fix): Launch a step as one CUDA graph"),
+        ("gemm_kernel", "oneDNN GEMM · family xpu · role gemm"),
+        ("TorchDynamo Cache Lookup", "checks the guards of each compiled version"),
+        ("Torch-Compiled Region: 0/1", "frame, then compilation; above 0 it was recompiled"),
+        ("cudaLaunchKernel", "puts a kernel into the queue of a stream, and returns"),
+        ("cudaMemcpyAsync", "it waits where the host's memory is pageable"),
+        ("cudaMemcpy", "copies, and waits for the end"),
+        ("cudaDeviceSynchronize", "waits until the GPU has done"),
+        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", "how many blocks of a kernel fit on an"),
+        (
+            "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_tn_align8",
+            "NVIDIA's open templates for matmuls",
+        ),
+    ],
+)
+def test_explain_knows_words_of_every_kind(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", word]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_word_of_several_kinds_says_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "inference_mode", "memory"]) == 0
+    out = capsys.readouterr().out
+    assert "inference_mode (fix)" in out
+    assert "memory (quantity)" in out
+    assert main(["explain", "softmax", "--json"]) == 0
+    kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)["entries"]]
+    assert kinds == ["quantity", "op"]
