@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import foretrace as ft
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import predicted
 from foretrace.model import replay
 from foretrace.model.replay import ProfilerCost, ReplayGraph
 from foretrace.model.trace import Trace

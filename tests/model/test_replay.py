@@ -10,7 +10,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.analyze.fixes import _typical
+from foretrace.analyze.fixes import predicted
 from foretrace.model import replay
 from foretrace.model.replay import GraphChange, Precedence, ProfilerCost, ReplayGraph
 from foretrace.model.trace import Trace
@@ -123,7 +123,7 @@ def test_known_times_leave_the_host_alone_where_the_gpu_is_the_bottleneck(opened
 def test_recorded_steps_are_replayed_to_their_time() -> None:
     wrong = {}
     for name, path in sorted(recordings.ladder().items())[::4]:
-        found = _typical.predicted(ft.open(path))
+        found = predicted(ft.open(path))
         if found is not None:
             wrong[name] = abs(found.replayed_ns / found.recorded_ns - 1)
     assert len(wrong) > 5

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from foretrace.analyze import rules
-from foretrace.analyze.fixes import Predicted
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import Predicted, predicted
 from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Findings

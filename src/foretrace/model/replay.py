@@ -9,7 +9,7 @@ The host does one thing after another, on whatever thread. Work starts after its
 delay that was recorded, and not before the work ahead of it in its stream, or that it was seen to
 wait for in another stream, has ended. The time of a step is the distance of two of them, so a host
 that runs ahead hides behind the GPU. `Precedence` computes the times from what follows what, here
-and for the step of a job (`analyze/jobs/what_if`). A collective keeps its time, waits included.
+and for the step of a job (`analyze/jobs/critical_path`). A collective keeps its time and its wait.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class FusionChoice(Struct, frozen=True):
 class Elsewhere(Struct, frozen=True):
     """The kernels of another run that compute two separated ones; `fused` computes both.
 
-    Where they are apart there, too, `reason` is a key of `why.refusals.REASONS`, `inductor` what
+    Where they are apart there, too, `reason` is a key of `why.not_fused.REASONS`, `inductor` what
     Inductor said.
     """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.analyze.compare.articles import published
+from foretrace.analyze.compare.sentences import published
 from foretrace.base.errors import UsageError
 from foretrace.learn.claims import (
     ARTICLES,

@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.analyze.compare.marks import marked
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import predicted
 from foretrace.analyze.guess.forecast import AskedForecast, asked, forecast
 from foretrace.base.errors import UsageError
 from foretrace.cli import main

@@ -6,7 +6,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.analyze import fixes
-from foretrace.analyze.fixes import Predicted, _typical
+from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.guess import check, parse
 from foretrace.read.recordings import traces
@@ -21,7 +21,7 @@ def test_all_predictions_share_one_replay(monkeypatch: pytest.MonkeyPatch) -> No
         replayed.append(step)
         return fixes.predict(step, *times)
 
-    monkeypatch.setattr(_typical, "predict", predict)
+    monkeypatch.setattr("foretrace.analyze.fixes.predict", predict)
     found = check(ft.open(traces()["mlp_eager"], cache=False), [parse(text) for text in TEXTS])
     assert [each.verdict for each in found] == ["hit", "miss", "unknown"]
     assert "nothing_known does not apply" in found[2].why

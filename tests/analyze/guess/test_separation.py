@@ -13,7 +13,7 @@ from foretrace.analyze.guess import GuessError, check, parse
 from foretrace.analyze.guess.baseline import holding
 from foretrace.analyze.guess.kinds.compiler import WORDS
 from foretrace.analyze.guess.questions import questions
-from foretrace.analyze.why.refusals import REASONS
+from foretrace.analyze.why.not_fused import REASONS
 from foretrace.model.trace import Trace
 
 COMPILED = Path(__file__).parents[2] / "data" / "compile"

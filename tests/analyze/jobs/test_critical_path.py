@@ -19,11 +19,17 @@ from analyze.jobs.plan.plan import Cause
 from analyze.jobs.plan.simulate import simulate
 from analyze.jobs.planned import reading
 from foretrace.analyze.jobs.clocks import CLOCKS, fit
-from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
+from foretrace.analyze.jobs.critical_path import (
+    CriticalPath,
+    Replay,
+    StepChange,
+    graph,
+    walked,
+    what_ifs,
+)
 from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.network import outliers, transfers
-from foretrace.analyze.jobs.what_if import Replay, StepChange, what_ifs
 from foretrace.analyze.jobs.whole_job import COLUMNS
 
 PLANS = {

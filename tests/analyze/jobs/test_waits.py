@@ -13,8 +13,7 @@ from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.matched_collectives import match
-from foretrace.analyze.jobs.stragglers import hosts, slowness, stragglers
-from foretrace.analyze.jobs.waits import WAITS, waits
+from foretrace.analyze.jobs.waits import WAITS, hosts, slowness, stragglers, waits
 from foretrace.analyze.jobs.whole_job import COLUMNS
 from foretrace.schema.jobs import JobGroup
 

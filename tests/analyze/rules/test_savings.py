@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import predicted
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from opened_traces import findings, opened, recording

@@ -11,15 +11,17 @@ from msgspec.structs import replace
 
 import foretrace
 from foretrace.analyze.why.measured import Ran
-from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
-from foretrace.analyze.why.refusals import (
+from foretrace.analyze.why.not_fused import (
     REASONS,
     WORDS,
     NodeOrder,
+    OtherRun,
     Separation,
     across_breaks,
     code,
+    grouped,
     neighbours,
+    not_fused,
     returns,
 )
 from foretrace.cli import main

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import foretrace
-from foretrace.analyze.compare.articles import published_of
+from foretrace.analyze.compare.sentences import published_of
 from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
 from foretrace.cli import main

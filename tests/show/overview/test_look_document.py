@@ -16,7 +16,6 @@ from msgspec.structs import replace
 import foretrace as ft
 from analyze.rules.sketch import GEMM, MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
-from foretrace.analyze.fixes import _typical
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
 from foretrace.schema.documents.look import FixEntry, StepTime
@@ -155,7 +154,7 @@ def test_a_bound_comes_first_where_no_fix_is_predicted(tmp_path: Path) -> None:
 def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_typical, "MOST_WRONG", -1)
+    monkeypatch.setattr("foretrace.analyze.fixes.MOST_WRONG", -1)
 
     def reason(sketch: Sketch) -> str:
         return whatif(open_made(sketch, tmp_path), []).reason.partition(": ")[2]

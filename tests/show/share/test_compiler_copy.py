@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from foretrace.analyze import why
-from foretrace.analyze.why.refusals import across_breaks
+from foretrace.analyze.why.not_fused import across_breaks
 from foretrace.read import compiler
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.compiler import CompilerRun, KernelCall

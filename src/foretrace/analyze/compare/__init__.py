@@ -17,16 +17,15 @@ import os
 
 from msgspec.structs import replace
 
-from foretrace.analyze.compare.articles import published_of
 from foretrace.analyze.compare.changes import work_changes
 from foretrace.analyze.compare.document import document
 from foretrace.analyze.compare.fusion import compare_kernels
 from foretrace.analyze.compare.marks import marked
 from foretrace.analyze.compare.measure import Sample, measured, sample
-from foretrace.analyze.compare.sentences import changed, unchanged
+from foretrace.analyze.compare.sentences import changed, published_of, unchanged
 from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
 from foretrace.analyze.compare.verdict import HOST_LIMITED, Comparison, judge, likeness
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import predicted
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.opening import opened
 from foretrace.model.trace import Trace

@@ -9,19 +9,25 @@ and the map has exactly the kernels of the traces.
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 import msgspec
 
 from foretrace.analyze.compare.fusion import Fusion
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.analyze.compare.verdict import Comparison, differs
-from foretrace.analyze.rules._common import listing
+from foretrace.analyze.guess import check, parse
+from foretrace.analyze.rules._seen import listing
 from foretrace.base import units
 from foretrace.base.units import bytes_text, change_text, count_text, percent_text, plural
 from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.metadata import device_of
+from foretrace.model.trace import Trace
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
@@ -304,3 +310,34 @@ def _named(rows: tuple[ComparedOp, ...]) -> str:
     own = [entry for entry in rows if not entry.by_compiler]
     counts = [(entry.name, abs(entry.a - entry.b) or entry.a) for entry in own]
     return _listed(counts, few=8) if counts else ""
+
+
+def published(*names: str) -> str:
+    """What `a100.toml` has under these names; empty for no name."""
+    entries = [_read("a100")[name] for name in names if name]
+    said = "; ".join(entry["text"] for entry in entries)
+    return f"{said} ({entries[0]['source']})" if entries else ""
+
+
+def published_of(*traces: Trace) -> str:
+    """What the articles print of these programs; empty where one of them is not theirs."""
+    found = {_program(trace) for trace in traces}
+    shown = _read("articles")["shown"] if len(found) > 1 else []
+    return next((published(*each["a100"]) for each in shown if found <= {*each["of"]}), "")
+
+
+def _program(trace: Trace) -> str:
+    """The program of the articles that a trace holds; empty for any other."""
+    regions = trace.spans.region_groups().keys()
+    for name, told in _read("articles")["program"].items():
+        if regions & {*told["regions"]}:
+            verdicts = check(trace, [parse(text) for text in told["holds"]])
+            if all(each.verdict == "hit" for each in verdicts):
+                return str(name)
+    return ""
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    place = files(__package__)
+    return tomllib.loads(place.joinpath(f"{name}.toml").read_text(encoding="utf-8"))

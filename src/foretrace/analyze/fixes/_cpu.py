@@ -6,20 +6,17 @@ proposed: most CPUs have no units for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from foretrace.analyze.fixes import Predicted, Proposal, predict
-from foretrace.analyze.fixes._changes import Stretches, of_each, shown
+from foretrace.analyze.fixes._changes import Proposal, Stretches, of_each, shown
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.cpu_ops import bare, computing_ops, cpu_call, runs_on_cpu
+from foretrace.model.cpu_ops import bare, computing_ops
 from foretrace.model.intervals import Ints
 from foretrace.model.replay import GraphChange, ProfilerCost, ReplayGraph
-from foretrace.model.trace import Trace
 
 COST = ProfilerCost(op=1_200)  # without a GPU to watch (torch 2.13)
 MATMULS = frozenset({"addmm", "mm", "mv", "addmv", "bmm", "dot"})
@@ -86,12 +83,3 @@ def dense(call: OpCall) -> list[Tensor]:
 def elements(call: OpCall) -> int:
     """The size of the largest of them."""
     return max((each.elements for each in dense(call)), default=0)
-
-
-def predicted_on_cpu(trace: Trace, advises: Callable[[str], bool] = bool) -> Predicted | None:
-    """The typical step of a CPU with its fixes; None where a GPU computed, or nothing did."""
-    span = cpu_call(trace) if runs_on_cpu(trace) else None
-    step = CpuStep(trace, replay.graph_of(trace, span, False)) if span else None
-    if step is None or not len(step.computing):
-        return None
-    return predict(step, float(step.span.cpu_ns), advises=advises)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from foretrace.analyze.fixes._changes import SPEEDS, STARTING_NS, WORST, Changes, Speed, joined
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.attention_dtype import attention_change, wide_attention
-from foretrace.analyze.rules._common import LAYOUT
+from foretrace.analyze.rules._seen import LAYOUT
 from foretrace.analyze.rules.float32_matmuls import is_tf32
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops

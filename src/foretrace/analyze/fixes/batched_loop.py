@@ -31,7 +31,7 @@ from foretrace.analyze.fixes._changes import both, of_each
 from foretrace.analyze.fixes._cpu import CpuStep, dense
 from foretrace.analyze.fixes._host import LONG_NS, tops
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
-from foretrace.analyze.rules._common import matmul_ns
+from foretrace.analyze.rules._seen import matmul_ns
 from foretrace.base.units import plural, whole
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.limits import peak_flops

@@ -19,7 +19,7 @@ from __future__ import annotations
 from foretrace.analyze.fixes._changes import BEST, USUAL, WORST, Speed, at_speeds, joined
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
-from foretrace.analyze.rules._common import LAYOUT
+from foretrace.analyze.rules._seen import LAYOUT
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from foretrace.analyze.fixes._changes import STARTING_NS, Speed, at_speeds, joined
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
-from foretrace.analyze.rules._common import bare
+from foretrace.analyze.rules._seen import bare
 from foretrace.base.units import plural
 
 # The places of the target and of the source among the arguments.

@@ -28,7 +28,7 @@ from msgspec import Struct
 from foretrace.analyze.fixes._changes import Stretches, of_each
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
-from foretrace.analyze.rules._common import traffic_of
+from foretrace.analyze.rules._seen import traffic_of
 from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
 from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, chains
 from foretrace.base.units import count_text

@@ -21,7 +21,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.batched_loop import repeats
-from foretrace.analyze.rules._common import bare
+from foretrace.analyze.rules._seen import bare
 from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED
 from foretrace.base.units import plural
 from foretrace.model import replay

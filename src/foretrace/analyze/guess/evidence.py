@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.fixes import Predicted
-from foretrace.analyze.fixes._typical import predicted
-from foretrace.analyze.rules._common import cast_of
+from foretrace.analyze.fixes import Predicted, predicted
+from foretrace.analyze.rules._seen import cast_of
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.model import cpu_ops

@@ -24,8 +24,7 @@ from msgspec import Struct
 
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.marks import made_between
-from foretrace.analyze.fixes import GPU, FixPrediction, Predicted, both, fixes
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import GPU, FixPrediction, Predicted, both, fixes, predicted
 from foretrace.analyze.guess.words import UNITS
 from foretrace.analyze.rules.fusable_pointwise import OPAQUE
 from foretrace.base.errors import UsageError

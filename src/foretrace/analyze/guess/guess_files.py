@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from foretrace.analyze.guess.nearness import nearest
 from foretrace.analyze.guess.parsing import Guess, parse_or_error
+from foretrace.analyze.guess.words import nearest
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import Verdict
 

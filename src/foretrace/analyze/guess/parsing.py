@@ -23,10 +23,9 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import Words, match, phrase_table, replaced
 from foretrace.analyze.guess.kinds import GuessKind
 from foretrace.analyze.guess.lattice import VERBS, Named
-from foretrace.analyze.guess.reading import SUBJECTS, ClaimReader
+from foretrace.analyze.guess.reading import SUBJECTS, ClaimReader, of_trace
 from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
-from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import Scope, split_scope
 from foretrace.analyze.guess.words import (
     HEADS,

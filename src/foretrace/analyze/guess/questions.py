@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import mark
-from foretrace.analyze.guess.nearness import nearest
 from foretrace.analyze.guess.parsing import Guess, parse
 from foretrace.analyze.guess.windows import Scope, cpu_place
-from foretrace.analyze.guess.words import language, op_words
+from foretrace.analyze.guess.words import language, nearest, op_words
 from foretrace.base.errors import UsageError
 from foretrace.model.cpu_ops import own_regions
 from foretrace.model.trace import Trace

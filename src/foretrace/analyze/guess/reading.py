@@ -6,23 +6,209 @@ the claim. The lexicon of `language.toml` maps phrases to few tags. What says wh
 shape says the claim again in the words of the language; `&&` joins claims, `||` readings of one
 claim that must agree.
 
-Nouns are those of the language, and those of one trace (`trace_nouns`).
+Nouns are those of the language, and those of one trace: a range, a module,
+an op or a kernel whose name has all of the words. Where two names fit, none is meant.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Set
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cache, lru_cache, partial
+from pathlib import PurePath
 from typing import Any
 
-from foretrace.analyze.guess.claim_shapes import shapes
-from foretrace.analyze.guess.lattice import MARK, NARROWED, Lattice, Named, Noun, ShapeMatch
-from foretrace.analyze.guess.lexicon import Heard, listed
-from foretrace.analyze.guess.words import PHASES, TRAITS, split
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.lattice import (
+    MARK,
+    NARROWED,
+    ClaimShape,
+    Item,
+    Lattice,
+    Named,
+    Noun,
+    ShapeMatch,
+)
+from foretrace.analyze.guess.lexicon import Heard, lexicon, listed
+from foretrace.analyze.guess.windows import modules
+from foretrace.analyze.guess.words import (
+    CALL,
+    COPIES,
+    OPTIMIZERS,
+    PHASES,
+    TRAITS,
+    Selector,
+    Trait,
+    language,
+    split,
+)
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
+from foretrace.model.cpu_ops import bare
+from foretrace.model.module_calls import PREFIX
+
+
+def _reads(
+    tags: Mapping[str, str], fits: Callable[[Any], Any] | None = None
+) -> Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]:
+    """Reads one chunk that can have one of these tags: what is said of it, or what `fits` makes of
+    its value unless that is None.
+    """
+
+    def read(lattice: Lattice, place: int) -> Iterator[tuple[Any, int, int]]:
+        for size, found in lattice.at[place].items() if place < len(lattice.at) else ():
+            for tag, said in tags.items():
+                value = None if tag not in found else fits(found[tag]) if fits else said
+                if value is not None:
+                    narrowed = isinstance(value, str) and "‹" in value  # read so at last
+                    yield value, place + size, 1 + 10 * narrowed
+                    break
+
+    return read
+
+
+def _trait(named: Named) -> str | None:
+    """What kernels can be: `bf16`, `nvjet kernels`."""
+    found = named.selector
+    more = found.name or found.word or found.under or not found.traits
+    more = more or any(each.kind == "group" for each in found.traits)  # `not one rmsnorm`
+    if found.kind == "kernel" and found.name and not found.traits:
+        return named.said  # `multi_tensor_apply kernels do the SGD update`
+    said = re.sub(r" kernels?$", "", named.said)
+    said = said if said.lower() in TRAITS else said.removesuffix("s")
+    return said if not more and found.kind in ("kernel", "memcpy") else None
+
+
+def _maker(named: Named) -> str | None:
+    """Who makes kernels: `cuDNN does the attention`."""
+    makes = all(each.kind in ("family", "core") for each in named.selector.traits)
+    return _trait(named) if makes else None
+
+
+def _place(named: Named) -> str | None:
+    """A range, a module or an op: what is launched inside it is meant."""
+    name, kind = named.selector.name, named.selector.kind
+    return f'"{name}"' if kind in ("region", "module", "op") and name in named.said else None
+
+
+def _phase(named: Named) -> str | None:
+    return said if (said := named.said.lower()) in PHASES else None
+
+
+def _any_of(*words: str) -> Callable[[str], str | None]:
+    return lambda whole: whole if whole in words else None
+
+
+def _noun_that(fits: Callable[[Selector], bool]) -> Callable[[Named], str | None]:
+    return lambda named: named.said if fits(named.selector) else None
+
+
+def _counts(lattice: Lattice, place: int) -> Iterator[tuple[str, int, int]]:
+    """`4 attention kernels and 26 gemms`: several counts, each a claim."""
+    for amount, at, _ in _reads({"n": ""}, lambda heard: heard)(lattice, place):
+        for said, after, _ in _reads({"noun": ""}, partial(_counted, amount))(lattice, at):
+            yield said, after, 2
+            for _, joint, _ in _reads(_JOINTS)(lattice, after):
+                second = [
+                    (joint, 3),
+                    *((end, 4) for _, end, _ in _reads({"and": "and"})(lattice, joint)),
+                ]
+                for begin, chunks in second:
+                    for more, end, own in _counts(lattice, begin):
+                        yield f"{said} && {more}", end, chunks + own
+
+
+def _countable(named: Named) -> bool:
+    """Not `stream 7`, which is one of them, nor `3 forward`, which is of what was said before."""
+    numbered = named.selector.kind in ("stream", "step")
+    return not numbered and NARROWED.sub("", named.said) not in PHASES
+
+
+def _counted(amount: Heard, named: Named) -> str | None:
+    if NARROWED.sub("", named.said) in PHASES:
+        return None
+    # of modules, those that there are; each is called in every step
+    what = f"distinct {named.said}" if named.selector.kind == "module" else named.said
+    ends = (each.split("|") for each in (amount.text, amount.upper) if each)
+    return " && ".join(" || ".join(f"{end} {what}" for end in each) for each in ends)
+
+
+_JOINTS = {",": ",", "and": "and"}
+_ONE = ("1", "exactly 1", "at least 1")
+
+# slot -> the tag that it reads, and what it makes of the value
+_SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "noun": ("noun", _noun_that(lambda found: True)),
+    "op": ("noun", _noun_that(lambda found: bool(found.word))),
+    "phase": ("noun", _phase),
+    "host": ("noun", _noun_that(lambda found: not found.on_gpu)),
+    "waited": ("noun", _noun_that(lambda found: found.kind in ("call", "sync", "op", "launch"))),
+    "gpu": ("noun", _noun_that(lambda found: found.on_gpu)),
+    "hostop": ("noun", lambda named: named.selector.name if named.selector.kind == "op" else None),
+    "streams": ("noun", _noun_that(lambda found: found.kind == "stream")),
+    "counted": ("noun", lambda named: named.said if _countable(named) else None),
+    "layer": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["group"])),
+    "work": ("noun", _noun_that(lambda found: any(each.kind != "dtype" for each in found.traits))),
+    "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
+    "call": ("noun", _noun_that(lambda found: bool(CALL.fullmatch(found.name)))),
+    "trait": ("noun", _trait),
+    "maker": ("noun", _maker),
+    "place": ("noun", _place),
+    "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
+    "step": ("noun", _noun_that(lambda found: found.kind == "step")),
+    "bare": ("rat", lambda heard: heard if heard.text[0].isdigit() else None),
+    "comms": ("noun", _noun_that(lambda found: found.text == "comms" or found.is_collective)),
+    "loader": ("noun", _noun_that(lambda found: found.name.startswith("enumerate(DataLoader)"))),
+    "compile": ("noun", _noun_that(lambda found: found.text == "torch.compile")),
+    "graphs": ("noun", _noun_that(lambda found: "GraphLaunch" in found.name)),
+    "conversions": ("noun", _noun_that(lambda found: Trait("layout", "true") in found.traits)),
+    "optimizer": ("noun", lambda named: named.said if named.said.lower() in OPTIMIZERS else None),
+    "number": ("n", lambda heard: heard.text if heard.text.isdecimal() else None),
+    "single": ("n", lambda heard: heard if heard.text in _ONE and "ex" not in heard.text else None),
+    "one": ("n", lambda heard: heard if heard.text in _ONE else None),
+    "part": ("pct", lambda heard: heard if heard.text != "more than 95%" else None),
+    "fold": ("rat", lambda heard: heard if heard.text.endswith("x") else None),
+    "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
+    "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
+    "plain": ("whole", _any_of("time", "step")),
+    "ongpu": ("whole", _any_of("time", "gpu time", "kernel time")),
+    "clocked": ("whole", _any_of("gpu time", "kernel time", "cpu time")),
+    "cputime": ("whole", _any_of("cpu time")),
+}
+
+
+@cache
+def shapes() -> tuple[ClaimShape, ...]:
+    """The shapes of `language.toml`, in the order in which they are tried."""
+    return tuple(map(_shape, filter(None, language("shapes").splitlines())))
+
+
+def _shape(row: str) -> ClaimShape:
+    """`{a:noun} take {pct} => …`; free: `take is ~ {a:noun} {pct} => …`."""
+    written, _, said = row.partition(" => ")
+    glue, free, pattern = written.rpartition("~ ")
+    return ClaimShape(tuple(map(_item, pattern.split())), said, bool(free), frozenset(glue.split()))
+
+
+def _item(word: str) -> Item:
+    """`take|is`, `[of]`, `more=>|less=<`, `{a:noun}`, `[{whole}]`: a slot without a name has that
+    of its tag.
+    """
+    optional, word = word.startswith("["), word.strip("[]")
+    if not word.startswith("{"):
+        pairs = (part.partition("=") for part in word.split("|"))
+        tags = {tag: said or tag for tag, _, said in pairs}
+        first = next(iter(tags))
+        name = "" if first in ("who", "whole") else first
+        return Item(name, first, frozenset(tags), optional, _reads(tags))
+    name, _, slot = word.strip("{}").partition(":")
+    slot = slot or name
+    if slot == "counts":
+        return Item(name, slot, frozenset("n"), optional, _counts)
+    tag, fits = _SLOTS.get(slot, (slot, lambda value: value))
+    return Item(name, slot, frozenset([tag]), optional, _reads({tag: ""}, fits))
+
 
 SUBJECTS = frozenset(
     {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
@@ -201,3 +387,105 @@ def _filled(template: str, args: dict[str, Any]) -> str:
     said = {name: v.text if isinstance(v, Heard) else v for name, v in args.items()}
     filled = template.format_map(defaultdict(str, said))  # what was left out is empty
     return re.sub(r"\s+", " ", filled).strip()
+
+
+_SHORTEST = 3  # letters of a word that can be a part of a name
+_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_COMMON = (
+    "kv cache kernel kernels op ops call calls step steps layer layers"
+    " time gpu cpu the void at native"
+)
+
+
+def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> ClaimReader:
+    """The nouns of the language, and those of a trace."""
+
+    @lru_cache(maxsize=1024)
+    def read(text: str) -> Named | None:
+        found = _fitting([text.lower()], modules(evidence)) if modules_first else []
+        if len(found) == 1:
+            return noun(f'module "{found[0]}"')
+        head, _, last = text.rpartition(" ")
+        alone = noun(head) if head and last.lower() in listed("after_noun") else None
+        return noun(text) or alone or _named(text, evidence, noun)
+
+    return ClaimReader(read, lambda word: _own(word, evidence))
+
+
+def _own(word: str, evidence: Evidence) -> str:
+    """The tag of a word that fits this trace: its card is a GPU, its name claims nothing."""
+    card = re.split(r"\W", (evidence.trace.about.device or "").lower())
+    if re.search(r"\d", word) and word in card:
+        return "gpu"
+    names = re.findall(r"[a-z]{4,}", PurePath(evidence.trace.path).name.lower())
+    return "drop" if len(word) > _SHORTEST and word in names else ""
+
+
+def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
+    parts = map(str.lower, _PARTS.findall(text.removesuffix(" kernels")))
+    words = [word.removesuffix("s") if len(word) > _SHORTEST else word for word in parts]
+    head, _, last = text.rpartition(" ")
+    first, *behind = text.split()
+    plain = listed("after_noun") | {"conversion", "conversions"}
+    if literal := _literally(first if {*behind} <= plain else text, evidence):
+        return noun(literal)
+    if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
+        return None
+    if not words or len("".join(words)) < _SHORTEST or {*words} <= {*_COMMON.split()}:
+        return None
+    regions = [name for name in evidence.trace.spans.region_groups() if name[:2] != "##"]
+    host = evidence.trace.host
+    ops = {host.names[at] for at in set(host.name[host.is_op].tolist())}
+    known = [name for name in ops if bare(name).strip("_").lower().split("_") == words]
+    for kind, names in (("region", regions), ("module", modules(evidence)), ("op", known)):
+        found = _fitting(words, names)
+        if len(found) == 1:
+            return noun(f'{kind} "{found[0]}"')
+        if kind == "region" and found and all(name.startswith(f"{text} ") for name in found):
+            return noun(f'region "{text} *"')  # `capture bs=1`, `capture bs=8`
+    if head and last in ("kernel", "kernels", "ones") and (part := _part_of_names(head, evidence)):
+        return noun(f"kernel *{part}*")
+    named = re.search(r"kernel|_|\d|[a-z][A-Z]| ", text)  # one plain word is rather no name
+    return _kernels(words, evidence, noun) if named else None
+
+
+def _part_of_names(word: str, evidence: Evidence) -> str:
+    """A short word that is a part of kernel names, as it is written there: `Cijk kernels`."""
+    known = (word.lower(),) in lexicon() or word.lower() in listed("harmless")
+    if known or len(word) < _SHORTEST or word.lower() in listed("never_narrowing"):
+        return ""
+    names = (one.name for one in evidence.operations if one.kind == "kernel")
+    there = {
+        part for name in names for part in _PARTS.findall(name) if part.lower() == word.lower()
+    }
+    return there.pop() if len(there) == 1 else ""
+
+
+def _literally(text: str, evidence: Evidence) -> str:
+    """What has a name as it is written: a range, one module, kernels."""
+    if " " in text or len(text) <= 2 * _SHORTEST or not MARK.search(text):
+        return ""
+    regions = [name for name in evidence.trace.spans.region_groups() if text in name]
+    if len(regions) == 1:
+        return f'region "{regions[0]}"'
+    if f"{PREFIX}{text}" in evidence.trace.host.names:
+        return f'module "{text}"'
+    kernels = any(text in one.name for one in evidence.operations if one.kind == "kernel")
+    return f"kernel *{text}*" if kernels else ""
+
+
+def _fitting(words: list[str], names: Iterable[str]) -> list[str]:
+    """The names that have these words one after the other; else in any order."""
+    parts = {name: [part.lower() for part in _PARTS.findall(name)] for name in names}
+    exact = [name for name, have in parts.items() if have == words]
+    return exact or [name for name, have in parts.items() if {*words} <= {*have}]
+
+
+def _kernels(words: list[str], evidence: Evidence, noun: Noun) -> Named | None:
+    """Kernels whose names have the words: joined, they are long enough to be no chance."""
+    if len("".join(words)) < 2 * _SHORTEST:
+        return None
+    part = re.compile("_?".join("".join(words)), re.IGNORECASE)
+    names = (one.name for one in evidence.operations if one.kind == "kernel")
+    there = {found[0] for name in names if (found := part.search(name))}
+    return noun(f"kernel *{there.pop()}*") if len(there) == 1 else None

@@ -15,8 +15,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.nearness import nearest
-from foretrace.analyze.guess.words import PHASES, TRAITS, Token, wrong
+from foretrace.analyze.guess.words import PHASES, TRAITS, Token, nearest, wrong
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model.autograd import ENGINE

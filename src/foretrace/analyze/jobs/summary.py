@@ -10,14 +10,20 @@ from typing import Any, TypeVar
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.critical_path import graph, walked
+from foretrace.analyze.jobs.critical_path import graph, walked, what_ifs
 from foretrace.analyze.jobs.exposure import TIMES, bubbles, exposure, overlap, perfect, typical
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.rank_consistency import CLOCK_STEP_NS, rank_consistency, world_size
-from foretrace.analyze.jobs.stragglers import NOTABLE, delays, exposed_delays, hosts, stragglers
-from foretrace.analyze.jobs.waits import OWN_CAUSES, timed_collectives
-from foretrace.analyze.jobs.what_if import what_ifs
+from foretrace.analyze.jobs.waits import (
+    NOTABLE,
+    OWN_CAUSES,
+    delays,
+    exposed_delays,
+    hosts,
+    stragglers,
+    timed_collectives,
+)
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS

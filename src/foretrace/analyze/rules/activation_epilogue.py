@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import BACKWARD, listing, shapes_text
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import BACKWARD, LISTED, Found, Seen, listing, rule, shapes_text
 from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text
 from foretrace.model.order import Case

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import LAYOUT, cast_of
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import LAYOUT, Found, Seen, cast_of, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.order import Case

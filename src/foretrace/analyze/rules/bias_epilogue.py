@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, listing
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, bare, listing, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.limits import traffic_ns
 from foretrace.model.order import Case

@@ -24,8 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bandwidth_ns, listing, shapes_text
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import (
+    LISTED,
+    Found,
+    Seen,
+    bandwidth_ns,
+    listing,
+    rule,
+    shapes_text,
+)
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.order import Case
 

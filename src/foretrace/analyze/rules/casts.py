@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foretrace.analyze.rules._common import amount_text, cast_of
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, amount_text, cast_of, rule
 from foretrace.base.units import plural
 from foretrace.model.order import Case
 

@@ -29,8 +29,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, listing, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints

@@ -23,8 +23,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from foretrace.analyze import why
-from foretrace.analyze.rules._common import shortened
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule, shortened
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.names import families
 from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GraphBreak

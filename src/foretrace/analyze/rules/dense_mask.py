@@ -24,8 +24,7 @@ Then it is needed, in whole or as `flex_attention`. A trace does not hold the va
 
 from __future__ import annotations
 
-from foretrace.analyze.rules._common import matmul_ns
-from foretrace.analyze.rules._seen import Found, Group, Seen, rule
+from foretrace.analyze.rules._seen import Found, Group, Seen, matmul_ns, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case

@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, shapes_text
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, bare, rule, shapes_text
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import Ints, split_by

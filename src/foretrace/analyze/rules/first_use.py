@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, listing, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import IntervalUnion, Ints, union_length

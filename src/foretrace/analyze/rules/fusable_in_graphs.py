@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, listing, rule
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text

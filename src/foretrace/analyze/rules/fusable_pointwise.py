@@ -29,8 +29,16 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, has_gaps, shortened, traffic_of
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import (
+    LISTED,
+    Found,
+    Seen,
+    bare,
+    has_gaps,
+    rule,
+    shortened,
+    traffic_of,
+)
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural, time_text, times_text

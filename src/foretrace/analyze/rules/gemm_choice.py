@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foretrace.analyze.rules._common import shapes_text
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule, shapes_text
 from foretrace.base.units import flops_text, plural, time_text
 from foretrace.model.order import Case
 

@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import BACKWARD, amount_text
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import BACKWARD, LISTED, Found, Seen, amount_text, rule
 from foretrace.analyze.rules.addmm_copy import ADDING, copies_by_path, moved_bytes
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints

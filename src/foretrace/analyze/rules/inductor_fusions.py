@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.rules._common import shortened
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule, shortened
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS

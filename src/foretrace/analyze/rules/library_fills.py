@@ -21,8 +21,7 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, bare, listing, rule
 from foretrace.analyze.rules.addmm_copy import moved_bytes
 from foretrace.base.units import bytes_text, plural, time_text
 

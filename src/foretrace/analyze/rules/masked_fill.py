@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bandwidth_ns
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, bandwidth_ns, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.costs import Tensor
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, bare, listing, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Ints
 from foretrace.model.reach import is_view

@@ -22,8 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace.analyze.rules._common import generation, listing
-from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, generation, listing, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case

@@ -17,8 +17,15 @@ number is not judged. FlashAttention 2, written for sm80, carries no number and 
 
 from __future__ import annotations
 
-from foretrace.analyze.rules._common import generation, listing, matmul_ns, shapes_text
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import (
+    Found,
+    Seen,
+    generation,
+    listing,
+    matmul_ns,
+    rule,
+    shapes_text,
+)
 from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, listing, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.intervals import IntervalUnion
 from foretrace.schema import compiled

@@ -16,8 +16,7 @@ kernel shows it.
 
 from __future__ import annotations
 
-from foretrace.analyze.rules._common import bare, listing, shapes_text
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, bare, listing, rule, shapes_text
 from foretrace.base.units import plural, time_text
 
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})

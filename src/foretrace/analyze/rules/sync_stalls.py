@@ -21,8 +21,7 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, listing, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.intervals import Ints
 

@@ -24,8 +24,7 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, bare, rule
 from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.autograd import STEP, in_closure

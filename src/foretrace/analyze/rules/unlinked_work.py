@@ -20,8 +20,7 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.rules._common import listing
-from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules._seen import Found, Seen, listing, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.names import families
 

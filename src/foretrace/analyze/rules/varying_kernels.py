@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.rules._common import shapes_text
-from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, rule
+from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, rule, shapes_text
 from foretrace.base.arrays import coded
 from foretrace.base.units import plural, ratio_text, time_text
 from foretrace.model.arguments import distinct_lists

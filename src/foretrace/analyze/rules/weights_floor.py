@@ -23,8 +23,7 @@ L2 cache, they may all come from there, and nothing is told.
 
 from __future__ import annotations
 
-from foretrace.analyze.rules._common import BACKWARD, matmul_ns
-from foretrace.analyze.rules._seen import Facts, Found, Group, Seen, rule
+from foretrace.analyze.rules._seen import BACKWARD, Facts, Found, Group, Seen, matmul_ns, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case

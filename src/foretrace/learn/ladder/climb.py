@@ -14,8 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.articles import published
-from foretrace.analyze.compare.sentences import changed_work, same_work
+from foretrace.analyze.compare.sentences import changed_work, published, same_work
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct, field
 
-from foretrace.analyze.compare.articles import published
+from foretrace.analyze.compare.sentences import published
 from foretrace.analyze.guess import baseline
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes

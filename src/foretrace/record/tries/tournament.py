@@ -404,7 +404,7 @@ def _refused(found: ProcessReport) -> Exception:
 
 def _predicted(trace: Path) -> Predicted | None:
     """The replay of a typical step; None where it cannot be replayed."""
-    from foretrace.analyze.fixes._typical import predicted
+    from foretrace.analyze.fixes import predicted
     from foretrace.model.opening import open as open_trace
 
     try:

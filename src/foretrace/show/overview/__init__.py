@@ -65,8 +65,7 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     rules and fixes the user wants to hear of: all of them.
     """
     from foretrace.analyze.findings import with_savings
-    from foretrace.analyze.fixes._cpu import predicted_on_cpu
-    from foretrace.analyze.fixes._typical import predicted
+    from foretrace.analyze.fixes import predicted, predicted_on_cpu
     from foretrace.analyze.rules import run_all
     from foretrace.analyze.steering import Steering
     from foretrace.model.bounds import unprofiled_step_ns

@@ -12,8 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes, rules
-from foretrace.analyze.fixes import Predicted
-from foretrace.analyze.fixes._typical import predicted, why_not
+from foretrace.analyze.fixes import Predicted, predicted, why_not
 from foretrace.analyze.fixes.cuda_graph import COMPILED
 from foretrace.analyze.steering import Steering
 from foretrace.base import plugins

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from foretrace.analyze.why.refusals import REASONS
+from foretrace.analyze.why.not_fused import REASONS
 from foretrace.base.units import bytes_text, change_text, percent_text, plural, time_text
 from foretrace.model.compiled.accesses import base_op
 from foretrace.names import LIBRARIES, families

@@ -25,8 +25,7 @@ from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.windows import Unknown, Window, some_of
 from foretrace.analyze.guess.words import HEADS, Amount, ParseFailure, Selector, Token, text_at
-from foretrace.analyze.why.not_fused import not_fused
-from foretrace.analyze.why.refusals import REASONS, Separation, across_breaks
+from foretrace.analyze.why.not_fused import REASONS, Separation, across_breaks, not_fused
 from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, time_text
 from foretrace.model.compiled.provenance import comes_from, line_ops
