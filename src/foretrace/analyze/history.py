@@ -43,7 +43,6 @@ SIDE = 4  # runs: of eight in two halves, chance puts all slow ones last in 2.9%
 ORDERS, DRAWS = 1999, 400
 LEAST = 0.01  # of the step: less is nothing to act on, however sure
 MEMORY = 0.01  # of the peak: the allocator rounds each block up
-FEW = 3  # runs before a last one that may be suspected
 CIRCUMSTANCES = ("device", "torch", "basis", "unit")
 Floats = NDArray[np.float64]
 
@@ -222,7 +221,7 @@ class _Series(Struct, frozen=True):
             return None
         begin = ([0, *self.cuts(alpha)])[-1]
         before, after = self.ns[begin : self.splits[-1]], self.ns[self.splits[-1] :]
-        if len(after) >= SIDE or len(before) < FEW:
+        if len(after) >= SIDE or len(before) < 3:  # runs before a last one that may be suspected
             return None
         room = max(np.ptp(before), LEAST * before.max())
         if not (after > before.max() + room).all() and not (after < before.min() - room).all():

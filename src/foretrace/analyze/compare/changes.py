@@ -27,7 +27,6 @@ from foretrace.schema.documents.compare import WorkRow
 COPY = "memcpy/memset"
 OTHER = ("another kernel", "other kernels")
 FUSED = {"epilogue": "in the epilogue of the GEMM", "merged": "in one GEMM"}
-MOST_GROUPS = 3  # that name one change
 MINOR = 0.05  # of the time of a change: groups below it are not part of its name
 SHOWN = 0.01  # of a time: three digits are shown, so less is not missed
 
@@ -82,7 +81,17 @@ def work_changes(table: KernelTable, gpu_ns: float) -> tuple[WorkChange, ...]:
     for part in table.parts:  # one row for all places with one kind of work
         by_label[_label(part)].append(part)
     rows = [_row(label, members) for label, members in by_label.items()]
-    rows += _same(table.same, gpu_ns)
+    # By group; a kernel whose time moved has a row of its own.
+    by_group: defaultdict[tuple[str, str], list[KernelPair]] = defaultdict(list)
+    for row in table.same:
+        moved = row.ns.beyond and abs(row.saved_ns) >= SHOWN * gpu_ns
+        # where one side found its input in L2 and the other did not
+        sides = [name for name, each in (("A", row.a), ("B", row.b)) if each and each.bound == "l2"]
+        cached = f", from L2 in {sides[0]} alone" if len(sides) == 1 else ""
+        pace = ("faster" if row.saved_ns > 0 else "slower") + cached if moved else ""
+        group = min(each.group for each in (row.a, row.b) if each)  # reads the same from both ends
+        by_group[group, f"same kernel, {pace}" if pace else ""].append(row)
+    rows += [_same_row(*kind, members) for kind, members in by_group.items()]
     return tuple(sorted(rows, key=lambda row: (row.fate == "same", -abs(row.saved_ns), row.group)))
 
 
@@ -116,20 +125,6 @@ def _how(parts: Sequence[WorkPart]) -> str:
     return ", ".join(filter(None, (*kinds, details.pop() if len(details) == 1 else several)))
 
 
-def _same(rows: Sequence[KernelPair], gpu_ns: float) -> list[WorkChange]:
-    """By group; a kernel whose time moved has a row of its own."""
-    by_group: defaultdict[tuple[str, str], list[KernelPair]] = defaultdict(list)
-    for row in rows:
-        moved = row.ns.beyond and abs(row.saved_ns) >= SHOWN * gpu_ns
-        # where one side found its input in L2 and the other did not
-        sides = [name for name, each in (("A", row.a), ("B", row.b)) if each and each.bound == "l2"]
-        cached = f", from L2 in {sides[0]} alone" if len(sides) == 1 else ""
-        pace = ("faster" if row.saved_ns > 0 else "slower") + cached if moved else ""
-        group = min(each.group for each in (row.a, row.b) if each)  # reads the same from both ends
-        by_group[group, f"same kernel, {pace}" if pace else ""].append(row)
-    return [_same_row(*kind, members) for kind, members in by_group.items()]
-
-
 def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     count, fate = sum(row.count for row in rows), "changed" if how else "same"
     a, b = (sum_of_all(getattr(row, name) for row in rows) for name in ("spent_a", "spent_b"))
@@ -158,7 +153,7 @@ def _groups(work: Sequence[Kernel]) -> list[str]:
     """The groups of some work, the longest first; small ones are an ellipsis."""
     times = group_times(work)
     ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))
-    names = [name for name, ns in ranked if ns >= MINOR * times.total()][:MOST_GROUPS]
+    names = [name for name, ns in ranked if ns >= MINOR * times.total()][:3]  # that name one change
     left_out = times.total() - sum(times[name] for name in names)
     return [*names, "…"] if left_out > SHOWN * times.total() else names
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
-from foretrace.analyze.compare.fusion import KernelPair, KernelTable
+from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.sides import Side
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.schema.documents import compare as documents
@@ -19,11 +19,14 @@ Entry = TypeVar("Entry", bound=Struct)
 def document(found: Comparison) -> documents.CompareDocument:
     """The contract's document; `others` holds one for each trace after B, compared with A."""
     bare = found.bare_wall_ns.saved is not None
+    table = found.kernels
+    every = (table.same, table.changed, table.removed, table.added)
+    kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
     return documents.CompareDocument(
         SCHEMA,
         _trace(found.a),
         _trace(found.b),
-        _kernels(found.kernels),
+        documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in kernels)),
         found.ops,
         [_made(documents.FusionEntry, one) for one in found.kernels.fusions],
         gpu_ns=found.gpu_ns,
@@ -53,12 +56,6 @@ def _trace(side: Side) -> documents.ComparedTrace:
         unit=documents.ComparedUnit(*unit),
         per_unit=documents.UnitCounts(*work, side.idle.median),
     )
-
-
-def _kernels(table: KernelTable) -> documents.ComparedKernels:
-    every = (table.same, table.changed, table.removed, table.added)
-    kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
-    return documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in kernels))
 
 
 def _kernel(row: KernelPair) -> documents.ComparedKernel:

@@ -29,7 +29,6 @@ SCHEMA = 1
 TRACES = "traces"
 TICK_NS = 1_000  # the resolution of older traces; a smaller spread is not measured
 CLOSE = 0.05  # bandwidths of two runs on one network differ by this much
-_LISTED = 4  # collectives in sentences; the table has the rest
 _WORDS = {
     "step": "step time",
     "compute": "compute",
@@ -46,7 +45,14 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> documents.CompareJobsDocumen
         what: measured(*(sample(list(map(of, side)), TICK_NS) for side in (steps_a, steps_b)))
         for what, of in _QUANTITIES.items()
     }
-    late, network = _last_sentence(a, b), _network(a, b)
+    # Collectives of equal kind, type, size and number of ranks; those that move most first.
+    sides = [_rates(document) for document in (a, b)]
+    both = [key for key in sides[0] if key in sides[1]]
+    found = []
+    for key in sorted(both, key=lambda key: -key[2]):
+        old, new = (side[key] for side in sides)
+        found.append(NetworkChange(*key, old, new, new / old if old else None))
+    late, network = _last_sentence(a, b), found
     said = [_time_sentence(_WORDS[what], changes[what]) for what in _WORDS]
     said += [late, *_network_sentences(network)]
     entries = [
@@ -100,17 +106,6 @@ def _last(document: JobDocument) -> LastRank | None:
         return None
     often = (worst.times_last, worst.collectives)
     return LastRank(worst.rank, worst.host, worst.delays_ns, *often, worst.cause)
-
-
-def _network(a: JobDocument, b: JobDocument) -> list[NetworkChange]:
-    """Collectives of equal kind, type, size and number of ranks; those that move most first."""
-    sides = [_rates(document) for document in (a, b)]
-    both = [key for key in sides[0] if key in sides[1]]
-    found = []
-    for key in sorted(both, key=lambda key: -key[2]):
-        old, new = (side[key] for side in sides)
-        found.append(NetworkChange(*key, old, new, new / old if old else None))
-    return found
 
 
 _Equal = tuple[str, str, int, int | None]
@@ -197,7 +192,7 @@ def _last_text(side: LastRank) -> str:
 
 def _network_sentences(rows: list[NetworkChange]) -> list[Said]:
     said: list[Said] = []
-    for row in rows[:_LISTED]:
+    for row in rows[:4]:  # collectives in sentences; the table has the rest
         size = "" if row.group_size is None else f" over {plural(row.group_size, 'rank')}"
         what = f"{row.collective}, {bytes_text(row.message_bytes)}{size}"
         rates = f"{row.a:.3g} to {row.b:.3g} GB/s on the bus ({ratio_text(row.ratio)})"

@@ -102,7 +102,15 @@ def align(a: Sequence[Kernel], b: Sequence[Kernel]) -> Alignment:
     found = Alignment(a, b, left_a=list(range(len(a))), left_b=list(range(len(b))))
     found.take(_in_order([kernel.kind for kernel in a], [kernel.kind for kernel in b]), found.same)
     found.pair_by(found.same, lambda kernel: kernel.kind)
-    _pair_unshaped(found)
+    # the same name and launch count where a trace has no shapes (a replayed graph)
+    sides = [dict(enumerate(side)) for side in (found.a, found.b)]
+    kinds_a, kinds_b = ({at: kernel.kind[:2] for at, kernel in side.items()} for side in sides)
+    bare_a, bare_b = (
+        {at: None if kernel.shapes is not None else kernel.kind[:2] for at, kernel in side.items()}
+        for side in sides
+    )
+    found.pair(found.same, bare_a, kinds_b)
+    found.pair(found.same, kinds_a, bare_b)
     for level in LEVELS:
         found.pair_by(found.changed, level)
     return found
@@ -170,18 +178,6 @@ def _longest(a: list[int], b: list[int]) -> list[Pair]:
         else:
             j -= 1
     return head + pairs[::-1]
-
-
-def _pair_unshaped(found: Alignment) -> None:
-    """Same name and launch count as the same where a trace has no shapes (a replayed graph)."""
-    sides = [dict(enumerate(side)) for side in (found.a, found.b)]
-    a, b = ({at: kernel.kind[:2] for at, kernel in side.items()} for side in sides)
-    bare_a, bare_b = (
-        {at: None if kernel.shapes is not None else kernel.kind[:2] for at, kernel in side.items()}
-        for side in sides
-    )
-    found.pair(found.same, bare_a, b)
-    found.pair(found.same, a, bare_b)
 
 
 # A kernel may lie this many kept kernels away from the one that names it. In eager GeGLU the

@@ -60,18 +60,6 @@ def _listed(items: Iterable[tuple[str, int]], few: int = FEW) -> str:
     return listing([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
 
 
-def _traffic_lines(found: Comparison) -> list[str]:
-    """One sentence for each of the largest fusions, and for what was fused before."""
-    device = device_of(found.a.trace.about)
-    if device is None or device_of(found.b.trace.about) != device:
-        return []
-    rows = [(each, "avoids at most") for each in found.kernels.fusions]
-    rows += [(each, "avoided at most") for each in found.kernels.undone]
-    rows = [row for row in rows if (row[0].bytes_saved or 0) >= LEAST]
-    rows.sort(key=lambda row: -(row[0].bytes_saved or 0))
-    return [_traffic_line(device, each, word) for each, word in rows[:LARGEST]]
-
-
 def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
     saved, largest = fusion.bytes_saved or 0, fusion.largest_bytes
     names = _listed((op.removeprefix("aten::"), 1) for op in fusion.replaces)
@@ -140,7 +128,16 @@ def changed(found: Comparison) -> tuple[str, ...]:
     counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
     lines += [f"Counts {per}: {listing(counts)}."] if counts else []
     lines += _changed_rows(found)
-    lines += [*_traffic_lines(found), *_crossings(found)]
+    device = device_of(found.a.trace.about)
+    if device is None or device_of(found.b.trace.about) != device:
+        traffic_lines = []
+    else:
+        rows = [(each, "avoids at most") for each in found.kernels.fusions]
+        rows += [(each, "avoided at most") for each in found.kernels.undone]
+        rows = [row for row in rows if (row[0].bytes_saved or 0) >= LEAST]
+        rows.sort(key=lambda row: -(row[0].bytes_saved or 0))
+        traffic_lines = [_traffic_line(device, each, word) for each, word in rows[:LARGEST]]
+    lines += [*traffic_lines, *_crossings(found)]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 
 

@@ -150,7 +150,19 @@ def judge(
         what = f"two programs: {likeness.text}"
         return _by_replay(steps, per, f"; {what}") or CompareVerdict("different", what, TRACES)
     if wall.saved is not None:
-        return _by_records(wall, per, _crowded(a, b, wall))
+        # Why the slower side may be slow for another reason: it shared its cores while it was
+        # timed. Sharing makes no program faster, so that a faster side stays so.
+        name, side = ("B", b) if (wall.saved or 0) < 0 else ("A", a)
+        timing = side.trace.run.timing
+        length = timing.wall_ns_per_call or 0
+        is_host = (timing.host_ns_per_call or 0) >= HOST_LIMITED * length
+        further = length > MOST_BY_SHARING * min(wall.a or 0, wall.b or 0)
+        if not (timing.is_crowded and is_host) or further:
+            crowded = ""
+        else:
+            often = f"{timing.preempted_per_s or 0:.0f} times a second"
+            crowded = f"other programs took a core from {name} {often}: record it again"
+        return _by_records(wall, per, crowded)
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
     alike = all(row.fate == "same" for row in work) if work else _calls(a) == _calls(b)
     if alike and not _untimed(a, b) and not any(map(differs, times)):
@@ -193,22 +205,6 @@ def _untimed(a: Side, b: Side) -> list[str]:
 def differs(value: ChangeEntry) -> bool:
     """Larger than the noise; where the noise is unknown, any difference."""
     return value.saved not in (None, 0) and value.beyond is not False
-
-
-def _crowded(a: Side, b: Side, wall: ChangeEntry) -> str:
-    """Why the slower side may be slow for another reason: it shared its cores while it was timed.
-
-    Sharing makes no program faster, so that a faster side stays so.
-    """
-    name, side = ("B", b) if (wall.saved or 0) < 0 else ("A", a)
-    timing = side.trace.run.timing
-    length = timing.wall_ns_per_call or 0
-    is_host = (timing.host_ns_per_call or 0) >= HOST_LIMITED * length
-    further = length > MOST_BY_SHARING * min(wall.a or 0, wall.b or 0)
-    if not (timing.is_crowded and is_host) or further:
-        return ""
-    often = f"{timing.preempted_per_s or 0:.0f} times a second"
-    return f"other programs took a core from {name} {often}: record it again"
 
 
 def _by_records(wall: ChangeEntry, per: str, crowded: str = "") -> CompareVerdict:

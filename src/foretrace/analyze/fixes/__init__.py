@@ -41,7 +41,6 @@ GPU = (0.95, 1.05)  # GPU times of two recordings
 ENOUGH = 0.5  # of what a general fix brings: a cause that brings this much comes first
 LITTLE = 0.25  # of what a blocked fix brings: a fix that brings less does not come before it
 CONTAINED = 0.5  # of the GPU time that a fix changes: done before, it is not worth a second order
-MOST_CALLS = 200_000  # in a step that is replayed
 
 
 class FixPrediction(Struct, frozen=True):
@@ -199,7 +198,7 @@ def predicted(
     if _captures(trace, span):
         return None
     graph = replay.graph_of(trace, span, steady)
-    if not 0 < len(graph.calls) <= MOST_CALLS or not len(graph.rows):
+    if not 0 < len(graph.calls) <= 200_000 or not len(graph.rows):  # in a step that is replayed
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None

@@ -19,7 +19,6 @@ from foretrace.base.units import plural
 
 KINDS = {"f16": "fp16", "bf16": "bf16", "f32": "tf32", "tf32": "tf32", "i8": "int8"}
 WIDE, NARROW = 64, 8  # what a size is padded to: 64 is safe where it adds little
-LITTLE = 0.05
 
 
 @fix("Sizes that are multiples of 8", "gpu shapes")
@@ -33,7 +32,7 @@ def _find(step: Step) -> Proposals:
     if not spent:
         return
     size = max(spent, key=lambda size: (spent[size], size))
-    unit = WIDE if -size % WIDE < LITTLE * size else NARROW
+    unit = WIDE if -size % WIDE < 0.05 * size else NARROW
     order = f"pad {size} to {-(-size // unit) * unit}, a multiple of {unit}"
     why = f"{plural(len(rows), 'matmul')} per step with narrow loads: {size} is not a multiple of 8"
 

@@ -21,7 +21,6 @@ from foretrace.base.units import plural
 
 ENGINE = "autograd::engine::evaluate_function"
 CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
-FEW = 3
 TRACEBACK_NS = 5_000
 ORDER = "remove torch.autograd.detect_anomaly()"
 ON_CPU = (1.0, 1.0, 0.8)  # of the time goes
@@ -35,7 +34,7 @@ def _find(step: Step) -> Proposals:
     above = host.parent[checks].astype(np.int64)
     checks = checks[(above >= 0) & engine[above]]
     count = sum(step.name(event) == CHECKS[0] for event in checks.tolist())
-    if count < FEW:
+    if count < 3:
         return
     times, removed = plural(count, "check"), _joined(step, checks)
     if isinstance(step, CpuStep):

@@ -40,7 +40,16 @@ def _find(step: Step) -> Proposals:
     for read, write in pairs:
         change = both(change, _without(step, read, write))
     for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
-        change = both(change, _pointwise(step, event, change.gone))
+        ((start, end),) = step.stretches([event])
+        removed = ((min(start + step.plain_ns, end), end),)
+        rows = [row for row in step.below([event]).tolist() if row not in change.gone]
+        tensor = step.tensor(event)
+        if not rows or tensor is None or not step.device:
+            pointwise = GraphChange(removed)
+        else:
+            ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)
+            pointwise = GraphChange(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))
+        change = both(change, pointwise)
     order = "write the mask with torch.where(mask, new, x)" if pairs else "torch.where, not x[mask]"
     why = f"{plural(len(waits), 'wait')} per step for nonzero(), which sizes x[mask]"
     yield Proposal(order, why, change, risk=RISK, events=shown(events))
@@ -82,15 +91,3 @@ def _without(step: Step, read: int, write: int) -> GraphChange:
     longer = step.shorter(step.below(mine).tolist(), max(ratio, 1.0)).length
     gone = frozenset(step.below(away).tolist())
     return GraphChange(((begin, int(host.end[read])),), length=longer, gone=gone)
-
-
-def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
-    """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
-    ((start, end),) = step.stretches([event])
-    removed = ((min(start + step.plain_ns, end), end),)
-    rows = [row for row in step.below([event]).tolist() if row not in gone]
-    tensor = step.tensor(event)
-    if not rows or tensor is None or not step.device:
-        return GraphChange(removed)
-    ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)
-    return GraphChange(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))

@@ -21,7 +21,6 @@ from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type
 
 WIDTHS = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
-LEAST_SIDE = 32  # pixels
 COLORS = 3
 CONVOLUTIONS = ("aten::conv2d", "aten::convolution", "aten::conv3d")
 # Of the bandwidth: a kernel that reads bytes and writes floats loads one value at a time (0.25 on
@@ -56,7 +55,7 @@ def convolved(step: Step) -> dict[tuple[int, ...], str]:
         tensor = step.tensor(event)
         if tensor and len(tensor.dims) == 4 and tensor.dims[1] == COLORS:
             count, colors, height, width = tensor.dims
-            if min(height, width) >= LEAST_SIDE and tensor.type in WIDTHS:
+            if min(height, width) >= 32 and tensor.type in WIDTHS:  # pixels
                 found |= {tensor.dims: tensor.type, (count, height, width, colors): tensor.type}
     return found
 

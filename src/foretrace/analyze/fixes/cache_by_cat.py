@@ -17,18 +17,15 @@ from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
-CAT = "aten::cat"
 _READERS = "scaled_dot_product_attention matmul bmm baddbmm einsum"
 READERS = frozenset(f"aten::{name}" for name in _READERS.split())
 LONGER = 4  # times the part that is new
-REACH = 16
-FEWEST = 2  # keys and values
 
 
 @fix("A cache that is written in place", "gpu shapes")
 def _find(step: Step) -> Proposals:
-    cats = [event for event in step.ops(CAT).tolist() if _grows(step, event)]
-    if len(cats) < FEWEST:
+    cats = [event for event in step.ops("aten::cat").tolist() if _grows(step, event)]
+    if len(cats) < 2:  # keys and values
         return
     changes = at_speeds(lambda speed: joined(_in_place(step, event, speed) for event in cats))
     why = f"{plural(len(cats), 'torch.cat', 'torch.cat')} per step copy a cache to add a token"
@@ -55,7 +52,7 @@ def _grows(step: Step, event: int) -> bool:
         flat = len(dims) == 3 and sorted(dims[-2:]) == sorted((made or ())[-2:])
         return flat or sorted(dims) == sorted(made or ())
 
-    near = step.near(event, after=REACH) if made else []
+    near = step.near(event, after=16) if made else []
     readers = (op for op in near if step.name(op) in READERS)
     return any(can_be(each.dims) for op in readers for each in step.tensors(op))
 

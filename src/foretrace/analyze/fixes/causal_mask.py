@@ -27,9 +27,6 @@ OPS = (
     "aten::scaled_dot_product_attention",
     *(f"aten::_scaled_dot_product_{name}_attention" for name in _INNER),
 )
-MASK = 3  # the argument, of all of them
-LEAST = 128  # tokens
-CAUSAL = 0.5  # of the scores
 ORDER = "pass is_causal=True to SDPA instead of attn_mask"
 RISK = "holds where the mask is causal: a window or packing needs flex_attention"
 
@@ -43,17 +40,17 @@ def _find(step: Step) -> Proposals:
     size = next(iter(masks.values())).dims[-1]
     events, count = np.array([*masks], np.int64), plural(len(masks), "attention", "attentions")
     why = f"{count} per step read a mask of {size} x {size}"
-    changes = attention_change(step, events, CAUSAL)
+    changes = attention_change(step, events, 0.5)  # of the scores
     yield Proposal(ORDER, why, *changes, risk=RISK, events=shown(events))
 
 
 def shared_mask(call: OpCall) -> Tensor | None:
     """The mask of an attention, if it is square and one for all sequences and heads."""
-    query, key, mask = (call.tensor(at) for at in (0, 1, MASK))
+    query, key, mask = (call.tensor(at) for at in (0, 1, 3))  # the argument, of all of them
     if query is None or key is None or mask is None or query.type in WIDE or len(mask.dims) < 2:
         return None
     tokens = query.dims[-2]
-    if tokens < LEAST or (tokens, tokens) != mask.dims[-2:] or key.dims[-2] != tokens:
+    if tokens < 128 or (tokens, tokens) != mask.dims[-2:] or key.dims[-2] != tokens:
         return None
     # an expanded dimension repeats elements
     pairs = zip(mask.dims, mask.strides or (1,) * len(mask.dims), strict=False)

@@ -12,8 +12,6 @@ int64), converted, and read by the matmul together with the source. The host iss
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from foretrace.analyze.fixes._changes import STARTING_NS, Speed, at_speeds, joined
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.rules._seen import bare
@@ -25,61 +23,46 @@ ADDING = {
     "aten::scatter_add": (0, 3), "aten::scatter_reduce_": (0, 3), "aten::scatter_reduce": (0, 3),
     "aten::index_put_": (0, 2), "aten::_index_put_impl_": (0, 2),
 }  # fmt: skip
-ACCUMULATE = 3  # the argument of index_put_
 MOST_ROWS = 256
 FEWEST_EACH = 64
-SLOWER = 2.0  # than its bytes at the bandwidth
 INDEX_BYTES = 8 + 8 + 4 + 4  # of a one-hot element: filled, read, converted, read
 SKINNY = 0.6  # of the bandwidth that other kernels reach
 LONGER = 5.0  # what the host takes: one_hot, a cast, a transpose and a matmul for one op
 
 
-class RowAdds(Struct, frozen=True):
-    """One op that adds `many` rows to `few`, in bytes `size` of the source."""
-
-    event: int
-    few: int
-    many: int
-    size: float
-    flops: float
-
-
 @fix("A matmul instead of colliding atomics", "gpu shapes")
 def _find(step: Step) -> Proposals:
-    found = [each for event in step.ops(*ADDING).tolist() if (each := _colliding(step, event))]
-    if not found:
+    adds: dict[int, tuple[int, int, float, float]] = {}  # op -> from `many` rows to `few`
+    for event in step.ops(*ADDING).tolist():
+        call, rows = step.call(event), step.below([event])
+        puts = "index_put" in call.name
+        target, source = (call.tensor(at) for at in ADDING[call.name])
+        if not len(rows) or not target or not source or not target.dims or not target.elements:
+            continue
+        dim = 0 if puts else (call.integer(1) or 0)
+        replaces = puts and call.flag(3) is not True  # the argument `accumulate` of index_put_
+        if replaces or not -len(target.dims) <= dim < len(target.dims):
+            continue
+        few, width = target.dims[dim], target.elements // target.dims[dim]
+        many, size = source.elements // max(width, 1), float(source.bytes or 0)
+        slow = step.ns(rows) > 2.0 * step.move_ns(size)  # than its bytes at the bandwidth
+        if few <= MOST_ROWS and many >= FEWEST_EACH * few and slow:
+            adds[event] = few, many, size, 2.0 * few * source.elements
+    if not adds:
         return
-    first, name = found[0], bare(step.name(found[0].event))
-    count = plural(len(found), name, name)
-    why = f"{count} per step: atomics of {first.many} rows collide in {first.few}"
+    first, name = next(iter(adds)), bare(step.name(next(iter(adds))))
+    count = plural(len(adds), name, name)
+    why = f"{count} per step: atomics of {adds[first][1]} rows collide in {adds[first][0]}"
 
-    def matmul(added: RowAdds, speed: Speed) -> GraphChange:
-        one_hot = 2 * STARTING_NS + step.memory_ns(speed, added.few * added.many * INDEX_BYTES)
-        product = step.memory_ns(speed, added.size / SKINNY)
-        work = step.arithmetic_ns(speed.matmul, added.flops, "fp32", False)
-        kernel = step.one_kernel(step.below([added.event]), one_hot + max(product, work))
-        return joined([kernel, GraphChange(removed=step.stretches([added.event]))])
+    def matmul(event: int, speed: Speed) -> GraphChange:
+        few, many, size, flops = adds[event]
+        one_hot = 2 * STARTING_NS + step.memory_ns(speed, few * many * INDEX_BYTES)
+        product = step.memory_ns(speed, size / SKINNY)
+        work = step.arithmetic_ns(speed.matmul, flops, "fp32", False)
+        kernel = step.one_kernel(step.below([event]), one_hot + max(product, work))
+        return joined([kernel, GraphChange(removed=step.stretches([event]))])
 
-    changes = at_speeds(lambda speed: joined((matmul(each, speed) for each in found), LONGER))
+    changes = at_speeds(lambda speed: joined((matmul(event, speed) for event in adds), LONGER))
     order = "add with a matmul: F.one_hot(index, n).to(x.dtype).T @ x"
     risk = "the sum runs in another order: compare the result"
-    events = shown([each.event for each in found])
-    yield Proposal(order, why, *changes, risk=risk, events=events)
-
-
-def _colliding(step: Step, event: int) -> RowAdds | None:
-    """What is added, where it is worth a matmul."""
-    call, rows = step.call(event), step.below([event])
-    puts = "index_put" in call.name
-    target, source = (call.tensor(at) for at in ADDING[call.name])
-    if not len(rows) or not target or not source or not target.dims or not target.elements:
-        return None
-    dim = 0 if puts else (call.integer(1) or 0)
-    adds = not puts or call.flag(ACCUMULATE) is True
-    if not adds or not -len(target.dims) <= dim < len(target.dims):
-        return None
-    few, width = target.dims[dim], target.elements // target.dims[dim]
-    many, size = source.elements // max(width, 1), float(source.bytes or 0)
-    fits = few <= MOST_ROWS and many >= FEWEST_EACH * few
-    slow = step.ns(rows) > SLOWER * step.move_ns(size)
-    return RowAdds(event, few, many, size, 2.0 * few * source.elements) if fits and slow else None
+    yield Proposal(order, why, *changes, risk=risk, events=shown([*adds]))

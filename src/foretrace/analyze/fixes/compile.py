@@ -67,7 +67,14 @@ def _find(step: Step) -> Proposals:
     began = host.start[step.trace.gpu.launch[step.rows]]
     inside = [(began >= start) & (began < end) for start, end in removed]
     rows = step.rows[np.any(inside, axis=0)] if inside else step.rows[:0]
-    groups = _groups(step, rows)
+    order = step.trace.order
+    mine = np.isin(order.row, rows)
+    parts = [part for each in chains(step.trace) if len(part := each[mine[each]]) > 1]
+    known: dict[bytes, tuple[int, float, float]] = {}
+    for part in parts:
+        key = order.case[part].tobytes()
+        known[key] = known.get(key) or _fused(step, part)
+    groups = [Merged(order.row[part], *known[order.case[part].tobytes()]) for part in parts]
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
     # what is left of the host time that compiled code takes the place of
     kernel = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(len(rows), 1))
@@ -81,18 +88,6 @@ def _find(step: Step) -> Proposals:
         first=waits_text(step) if waits * PART > launches else "",
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
     )
-
-
-def _groups(step: Step, rows: Ints) -> list[Merged]:
-    """Kernels of these that one kernel can do, or one for each reduction."""
-    order = step.trace.order
-    mine = np.isin(order.row, rows)
-    parts = [part for each in chains(step.trace) if len(part := each[mine[each]]) > 1]
-    known: dict[bytes, tuple[int, float, float]] = {}
-    for part in parts:
-        key = order.case[part].tobytes()
-        known[key] = known.get(key) or _fused(step, part)
-    return [Merged(order.row[part], *known[order.case[part].tobytes()]) for part in parts]
 
 
 def _fused(step: Step, places: Ints) -> tuple[int, float, float]:

@@ -42,7 +42,6 @@ ATTENTION = regex(r"attention_with_output|unified_attention")
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 REPEATED = 2
 UNKNOWN = "; other shapes are unknown"
-FEW = 8  # launches: less than this is no work for a graph
 ALLOCATES = frozenset(
     {"cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc"}
 )
@@ -61,7 +60,7 @@ def _find(step: Step) -> Proposals:
     batch = next((batch for span, batch in pairs if span.event == step.span.event), None)
     # a loop has steps; any other call that ran once is no work for a graph
     once = alone and not batch and all(each.event != step.span.event for each in steps)
-    if launches < FEW or once or _made(step):
+    if launches < 8 or once or _made(step):  # launches: less than this is no work for a graph
         return
     busy = time_text(step.trace.spans.busy(step.span))
     order = COMPILED if step.compiled else EAGER

@@ -26,7 +26,6 @@ from foretrace.analyze.fixes.threads import recorded
 from foretrace.base.units import percent_text, plural
 
 READY_NS = 50_000
-LEAST = 0.1
 WORKERS = 8
 ALONE = "SingleProcess"
 ON_CPU, MORE_ON_CPU = (0.75, 1.0, 0.0), (0.5, 0.9, 0.0)  # of the time goes: workers need cores
@@ -60,7 +59,7 @@ def _on_cpu(step: CpuStep) -> Proposals:
 def _find(step: Step) -> Proposals:
     host, ranges = step.trace.host, loading(step)
     spent = sum(end - start for start, end in ranges)
-    if spent < LEAST * step.span.cpu_ns:
+    if spent < 0.1 * step.span.cpu_ns:
         return
     left = share(step, ranges, READY_NS * len(ranges))
     names = {host.names[name] for name in host.name[step.inside & host.is_region].tolist()}

@@ -24,7 +24,6 @@ from foretrace.base.units import bytes_text
 BACKWARD = "aten::embedding_dense_backward"
 LARGE, LARGE_ON_CPU = 64 << 20, 1 << 20
 ON_CPU = (0.9, 0.97, 0.5)  # of the time of ops on the whole table
-MOST_READ = 0.1  # of the table's rows
 UNIQUE_NS = 150_000
 MOST_OF_OPTIMIZER = 0.95
 MOVES = 7  # an Adam reads four tensors of the table's size and writes three
@@ -85,7 +84,7 @@ def _table(step: Step, event: int, least: int = LARGE) -> DenseTable | None:
         return None
     rows = grad.elements // max(grad.dims[-1], 1)
     size = count * grad.bytes // max(rows, 1)
-    large = size >= least and rows <= MOST_READ * count
+    large = size >= least and rows <= 0.1 * count  # of the table's rows
     return DenseTable(event, size, grad.bytes, (count, grad.dims[-1])) if large else None
 
 

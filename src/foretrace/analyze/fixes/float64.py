@@ -18,7 +18,6 @@ from foretrace.base.units import plural
 
 MATMULS = frozenset({"gemm", "gemv", "conv", "attention"})
 DOUBLE = "double"
-LEAST_NS = 2_000  # a shorter kernel does not become shorter
 LARGE = 1_024  # elements of a tensor that a CPU works on for long
 ON_CPU = (0.5, 0.65, 0.3)  # of the time goes; 0.58 on a core with vectors of 512 bits
 
@@ -44,7 +43,7 @@ def _find(step: Step) -> Proposals:
     def price(case: Case, speed: Speed) -> float:
         now = case.median_ns or 0.0
         if case.role not in MATMULS:
-            return max(now / 2, LEAST_NS)
+            return max(now / 2, 2_000)  # a shorter kernel does not become shorter
         kind, matrix = ("tf32", True) if speed is BEST else ("fp32", False)
         count = (case.bytes or 0) / 2
         return step.matmul_ns(speed, case.flops, count, kind, matrix) if case.flops else now / 2

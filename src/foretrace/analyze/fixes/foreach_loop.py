@@ -35,10 +35,7 @@ reciprocal maximum minimum fill clone zeros_like sum to detach
 OPS = NORMS | frozenset(f"{name}{end}" for name in _POINTWISE.split() for end in ("", "_"))
 LONGEST = 24  # ops for one tensor
 MANY, SHAPES = 32, 3
-TENSOR_NS = 1_000  # on the host, for each tensor of a call
-TENSORS = 30  # that one kernel takes
 KERNEL_NS = 2_000
-SPEED = 0.8  # of the bandwidth
 NAMED = 4
 
 
@@ -85,9 +82,9 @@ def _proposal(step: Step, run: Ints) -> Proposal:
     rows, removed = step.below(run), step.with_gaps(run)
     cost = len(run) * (replay.COST.op + replay.COST.call)
     held = max(sum(end - start for start, end in removed) - cost, 1)
-    left = min(len(run) * TENSOR_NS / held, 1.0)
-    kernels = max(len(run) // TENSORS, len(names))
-    moved = step.move_ns(step.total(rows, lambda case: case.bytes)) / SPEED
+    left = min(len(run) * 1_000 / held, 1.0)  # on the host, for each tensor of a call
+    kernels = max(len(run) // 30, len(names))  # that one kernel takes
+    moved = step.move_ns(step.total(rows, lambda case: case.bytes)) / 0.8  # of the bandwidth
     ns = max(min(moved, step.ns(rows)), kernels * KERNEL_NS)
     gone = frozenset(rows[1:].tolist())
     change = GraphChange(removed, left, {int(rows[0]): ns}, gone)

@@ -21,7 +21,6 @@ from foretrace.model.costs import OpCall, Tensor
 SORTS = ("aten::sort", "aten::argsort")
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 SHAPELESS = frozenset({"aten::detach", "aten::unbind"})
-REACH = 6  # ops after the sort
 MOST = 0.25  # of the sorted dimension
 PASSES = 6.0  # of topk over its input, as radix select makes them
 LEAST_NS = 12_000  # the small kernels of topk
@@ -57,7 +56,7 @@ def kept_of(step: Step, event: int) -> int:
     tensor = step.tensor(event)
     if tensor is None or not tensor.dims:
         return 0
-    calls = map(step.call, step.near(event, after=REACH))
+    calls = map(step.call, step.near(event, after=6))  # ops after the sort
     sizes = [count for call in calls if (count := _kept(call, tensor)) is not None]
     known = bool(sizes) and min(sizes) > 0
     return max(sizes) if known and max(sizes) <= MOST * max(tensor.dims) else 0

@@ -36,7 +36,6 @@ CALL = "F.scaled_dot_product_attention"
 INSIDE = ("aten::scaled_dot_product_attention", "aten::_native_multi_head_attention")
 TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
 BACKWARD = 2.5  # times the arithmetic of the forward pass
-CAUSAL_SHARE = 0.5  # of the scores that a causal mask leaves
 PLAIN = 0.45  # of the float32 peak
 WIDE = frozenset({"float", "double"})
 CALL_NS = 60_000  # of a call of attention, with the profiler; a plain matmul takes half of it
@@ -172,7 +171,7 @@ def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, NewTimes]:
     events, nodes = found.events, step.backward(found.events)
     rows, behind = step.below(events), step.below(nodes)
     matmuls = _matmuls(step, rows)
-    share = CAUSAL_SHARE if found.causal else 1.0
+    share = 0.5 if found.causal else 1.0  # of the scores that a causal mask leaves
     flops, rest = share * sum(case.flops or 0 for case in matmuls), 0.0
     if len(matmuls) > 1:  # queries, keys, values and the result: all that moves but the scores
         scores = 2 * (matmuls[0].bytes_written or 0)

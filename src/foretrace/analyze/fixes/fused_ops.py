@@ -29,7 +29,6 @@ from foretrace.base.units import times_text
 from foretrace.model.costs import OpCall, Tensor
 
 RISK = "a fused kernel rounds less often: compare an output"
-REACH = 14  # ops in a sequence, without casts
 SPREAD = (1.0, 0.7, 1.6)  # of the new GPU times: as expected, at best, at worst
 CASTS = frozenset({"to", "_to_copy", "float", "type_as"})
 SAME = {"square": "pow", "amax": "max", "true_divide": "div", "divide": "div", "clamp_min": "clamp"}
@@ -120,7 +119,7 @@ def _matches(step: Step) -> Iterator[Match]:
     sizes = {at: [each.elements for each in dense(calls[at])] for at in plain}
     place = 0
     while place < len(plain):
-        window = plain[place : place + REACH]
+        window = plain[place : place + 14]  # ops in a sequence, without casts
         tensor = _largest(calls[window[0]]) if names[window[0]] in BEGINS else None
         found = _first([_word(names[at], sizes[at], tensor) for at in window]) if tensor else None
         if found is None or tensor is None:

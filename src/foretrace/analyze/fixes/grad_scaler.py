@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._changes import Stretches
 from foretrace.analyze.fixes._host import waited
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 
 UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
 UPDATE = "aten::_amp_update_scale_"
@@ -36,19 +35,14 @@ def _find(step: Step) -> Proposals:
     reads = waited(step, step.outermost(step.named({READ}) & between))
     events = np.concatenate((unscale, update, reads))
     rows, free = step.below(events), step.waits_below(reads)
-    removed = (*step.with_gaps(events), *_visits(step, unscale))
-    change = GraphChange(removed, gone=frozenset(rows.tolist()), unwaited=free)
-    order = "autocast in bfloat16, without a GradScaler"
-    why = "each step unscales gradients, looks for infinities and waits for the answer"
-    yield Proposal(order, why, change, risk="gradients in bfloat16", events=step.events(rows))
-
-
-def _visits(step: Step, unscale: Ints) -> Stretches:
-    """From the inverse of the scale to the division: Python looks at each gradient."""
     host, inverse = step.trace.host, step.ops(RECIPROCAL)
     found = []
     for event in unscale.tolist():
         before = inverse[host.start[inverse] < host.start[event]][-1:]
         if len(before) and host.start[event] - host.start[before[0]] < NEAR_NS:
             found.append((int(host.start[before[0]]), int(host.start[event])))
-    return tuple(found)
+    removed = (*step.with_gaps(events), *tuple(found))
+    change = GraphChange(removed, gone=frozenset(rows.tolist()), unwaited=free)
+    order = "autocast in bfloat16, without a GradScaler"
+    why = "each step unscales gradients, looks for infinities and waits for the answer"
+    yield Proposal(order, why, change, risk="gradients in bfloat16", events=step.events(rows))

@@ -26,22 +26,10 @@ NARROW = frozenset({"c10::BFloat16", "c10::Half"})
 
 @fix("Keys and values without repeats", "gpu shapes")
 def _find(step: Step) -> Proposals:
-    events = np.array(sorted(_repeats(step)), np.int64)
-    if not len(events):
-        return
-    change = step.without(np.concatenate((events, step.backward(events))))
-    copies = plural(len(events), "copy", "copies")
-    why = f"{copies} per step of keys and values repeated for groups of queries"
-    order = "pass enable_gqa=True to SDPA instead of repeating k and v"
-    yield Proposal(order, why, change, events=shown(events))
-
-
-def _repeats(step: Step) -> set[int]:
-    """The outermost ops that repeat keys or values, for an attention that takes grouped queries."""
-    copies = step.rows_where(lambda case: expanded(case.call) is not None)
+    repeats = step.rows_where(lambda case: expanded(case.call) is not None)
     made = {
         event: tensor
-        for row, event in zip(copies.tolist(), step.owner(copies).tolist(), strict=True)
+        for row, event in zip(repeats.tolist(), step.owner(repeats).tolist(), strict=True)
         if event >= 0 and (case := step.case(row)) and (tensor := expanded(case.call))
     }
     found = set()
@@ -50,7 +38,14 @@ def _repeats(step: Step) -> set[int]:
         sizes = {each.elements for at in (1, 2) if (each := step.tensor(call, at))}
         near = [op for op in step.near(call, before=REACH) if op in made]
         found |= {op for op in near if made[op].elements in sizes}
-    return found
+    events = np.array(sorted(found), np.int64)
+    if not len(events):
+        return
+    change = step.without(np.concatenate((events, step.backward(events))))
+    copies = plural(len(events), "copy", "copies")
+    why = f"{copies} per step of keys and values repeated for groups of queries"
+    order = "pass enable_gqa=True to SDPA instead of repeating k and v"
+    yield Proposal(order, why, change, events=shown(events))
 
 
 def expanded(call: OpCall | None) -> Tensor | None:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._step import Proposals, fix
 
-MANY = 8
-
 
 @fix("Join parts once", steps="cpu")
 def _find(step: CpuStep) -> Proposals:
@@ -25,7 +23,7 @@ def _find(step: CpuStep) -> Proposals:
         chain, made = chain if grows else [], sum(sizes)
         chain.append(event)
         best = max(best, chain, key=len)
-    if len(best) >= MANY:
+    if len(best) >= 8:
         why = f"{len(best)} torch.cat per step, and each copies what the one before it made"
         order = "append the parts to a list, and torch.cat(parts) once"
         gone = 1 - step.took_ns(best[-1:]) / step.took_ns(best)

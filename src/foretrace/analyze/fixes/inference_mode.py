@@ -26,8 +26,6 @@ DROPOUT = ("aten::dropout", "aten::native_dropout", "aten::feature_dropout", "at
 _TAKERS = "linear conv1d conv2d conv3d matmul mm"
 TAKERS = tuple(f"aten::{name}" for name in _TAKERS.split())
 NARROW = frozenset({"c10::BFloat16", "c10::Half"})
-FEW = 4  # conversions
-NODES = 8  # a few may be a gradient that somebody wants
 NODE_NS = (5_000, 8_000, 2_000)  # as expected, at best, at worst
 RISK = "weights in bf16 have 8 bits of precision: compare an output"
 
@@ -36,14 +34,19 @@ RISK = "weights in bf16 have 8 bits of precision: compare an output"
 def _find(step: Step) -> Proposals:
     if not step.nodes.is_node.any():
         yield from _without_nodes(step)
-        yield from _without_dropout(step)
+        every = step.ops(*DROPOUT)
+        ops = every[[len(step.below([event])) > 0 for event in every.tolist()]]
+        if len(ops):
+            why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
+            order = "call model.eval(): dropout is on"
+            yield Proposal(order, why, step.without(ops), events=shown(ops))
         yield from _without_casts(step)
 
 
 def _without_nodes(step: Step) -> Proposals:
     made = step.nodes.op[step.nodes.op < step.trace.host.count]
     ops = made[step.inside[made]]
-    if len(distinct(step.nodes.sequence[ops])) < NODES:
+    if len(distinct(step.nodes.sequence[ops])) < 8:  # a few may be a gradient that somebody wants
         return
     removed = step.stretches(distinct(step.callers(ops)).tolist())
     held = max(step.host_ns(removed), 1.0)
@@ -51,15 +54,6 @@ def _without_nodes(step: Step) -> Proposals:
     why = f"{plural(len(ops), 'op')} per step make autograd nodes, and no backward pass follows"
     order = "run inference under torch.no_grad() or inference_mode()"
     yield Proposal(order, why, *changes, events=shown(ops))
-
-
-def _without_dropout(step: Step) -> Proposals:
-    every = step.ops(*DROPOUT)
-    ops = every[[len(step.below([event])) > 0 for event in every.tolist()]]
-    if len(ops):
-        why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
-        order = "call model.eval(): dropout is on"
-        yield Proposal(order, why, step.without(ops), events=shown(ops))
 
 
 def _without_casts(step: Step) -> Proposals:
@@ -79,7 +73,7 @@ def _without_casts(step: Step) -> Proposals:
     rows = step.rows_where(narrows)
     makers = step.makers(step.trace.gpu.launch[rows])
     ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
-    if len(ops) >= FEW:
+    if len(ops) >= 4:  # conversions
         order = "load the weights in 16 bit: model.to(torch.bfloat16)"
         why = f"{len(ops)} conversions of float32 weights per step"
         change = step.without(ops, step.with_gaps(ops))

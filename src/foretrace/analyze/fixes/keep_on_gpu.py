@@ -34,7 +34,6 @@ WEIGHTS = {
     "aten::convolution": (0, 1, 2),
 }
 Kind = tuple[tuple[int, ...], str]  # a shape and a type
-LEAST = 65_536  # bytes of the copies together
 SURE = 3  # copies of a shape that inputs have too: no batch has so many parts
 ROOM = 0.6  # of the GPU's memory that weights may take
 NEAR = 3  # ops from a copy to the one that adds it
@@ -44,7 +43,25 @@ SPEED = 0.6  # of the memory's bandwidth that a `_foreach` call reaches
 @fix("Keep the weights on the GPU", "gpu shapes")
 def _find(step: Step) -> Proposals:
     yield from _loaded(step)
-    yield from _added(step)
+    found = list(_adding(step, list(host_copies(step, "DtoH", 1))))
+    copies = [copy for copy, _ in found]
+    if not _worth(step, copies):
+        return
+    size, last = sum(each.bytes for each in copies), copies[-1].row
+    events = np.unique([at for copy, ops in found for at in (copy.op, *ops)])
+    removed = step.with_gaps(events)
+    change = replace(
+        step.without(events, removed),
+        left=share(step, removed, step.plain_ns),
+        length={last: 3 * step.move_ns(size) / SPEED},
+        gone=frozenset(each.row for each in copies if each.row != last),
+    )
+    name, held = step.name(found[-1][1][-1]).removeprefix("aten::"), bytes_text(size)
+    order = "keep it on the GPU and update it there, without .cpu()"
+    tensors = plural(len(copies), "tensor")
+    why = f"each step copies {tensors} to the host ({held}) for {name} on the CPU"
+    told = (*step.events([each.row for each in copies]), *shown(events))
+    yield Proposal(order, why, change, risk=f"{held} of GPU memory", events=told)
 
 
 def _loaded(step: Step) -> Proposals:
@@ -71,30 +88,7 @@ def _worth(step: Step, copies: list[HostCopy]) -> bool:
     counts = Counter(spans.step_of_work()[rows].tolist())
     worked = [counts[span.index] for span in spans.steps if len(span.work)]
     steady = len(worked) < 2 or min(worked) >= len(copies)
-    return LEAST <= size <= ROOM * memory and steady
-
-
-def _added(step: Step) -> Proposals:
-    """What the host adds to its own tensors, added on the GPU instead."""
-    found = list(_adding(step, list(host_copies(step, "DtoH", 1))))
-    copies = [copy for copy, _ in found]
-    if not _worth(step, copies):
-        return
-    size, last = sum(each.bytes for each in copies), copies[-1].row
-    events = np.unique([at for copy, ops in found for at in (copy.op, *ops)])
-    removed = step.with_gaps(events)
-    change = replace(
-        step.without(events, removed),
-        left=share(step, removed, step.plain_ns),
-        length={last: 3 * step.move_ns(size) / SPEED},
-        gone=frozenset(each.row for each in copies if each.row != last),
-    )
-    name, held = step.name(found[-1][1][-1]).removeprefix("aten::"), bytes_text(size)
-    order = "keep it on the GPU and update it there, without .cpu()"
-    tensors = plural(len(copies), "tensor")
-    why = f"each step copies {tensors} to the host ({held}) for {name} on the CPU"
-    told = (*step.events([each.row for each in copies]), *shown(events))
-    yield Proposal(order, why, change, risk=f"{held} of GPU memory", events=told)
+    return 65_536 <= size <= ROOM * memory and steady  # bytes of the copies together
 
 
 def _adding(step: Step, copies: list[HostCopy]) -> Iterator[tuple[HostCopy, list[int]]]:
@@ -126,17 +120,6 @@ def _adding(step: Step, copies: list[HostCopy]) -> Iterator[tuple[HostCopy, list
 
 def _copied(step: Step) -> list[HostCopy]:
     """Copies of weights, and those of their biases."""
-    wanted, inputs, biases = _operands(step)
-    copies = list(host_copies(step, "HtoD", 1))
-    count = Counter(each.key for each in copies)
-    sure = {kind for kind in wanted if kind not in inputs or count[kind] >= SURE}
-    if not any(each.key in sure for each in copies):
-        return []
-    return [each for each in copies if each.key in sure | (biases - inputs)]
-
-
-def _operands(step: Step) -> tuple[set[Kind], set[Kind], set[Kind]]:
-    """Shapes and types of weights, of inputs and of biases."""
     found: tuple[set[Kind], set[Kind], set[Kind]] = set(), set(), set()
     for event in step.ops(*WEIGHTS).tolist():
         data, weight, bias = WEIGHTS[step.name(event)]
@@ -146,7 +129,13 @@ def _operands(step: Step) -> tuple[set[Kind], set[Kind], set[Kind]]:
             found[0].update(_either_way(taken))
             found[1].update(_either_way(given))
             found[2].update(_either_way(added) if added and len(added.dims) == 1 else ())
-    return found
+    wanted, inputs, biases = found
+    copies = list(host_copies(step, "HtoD", 1))
+    count = Counter(each.key for each in copies)
+    sure = {kind for kind in wanted if kind not in inputs or count[kind] >= SURE}
+    if not any(each.key in sure for each in copies):
+        return []
+    return [each for each in copies if each.key in sure | (biases - inputs)]
 
 
 def _either_way(tensor: Tensor) -> set[Kind]:

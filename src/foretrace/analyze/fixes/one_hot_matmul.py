@@ -23,7 +23,6 @@ from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
 
 Group = tuple[list[int], Tensor, Tensor]
-REACH = 8  # ops to the matmul: casts and views
 ORDER = "index the table: F.embedding(index, table)"
 ON_CPU = (0.7, 0.95, 0.4)  # of the time goes
 
@@ -54,7 +53,7 @@ def _group(step: Step, event: int) -> Group | None:
         known = index is not None and len(right.dims) == 2 and rows == index.elements
         return known and left.dims[-1] == right.dims[0] and left.dims[-1] > 1
 
-    for op in step.near(event, after=REACH) if index else ():
+    for op in step.near(event, after=8) if index else ():  # ops to the matmul: casts and views
         left, right = step.tensor(op), step.tensor(op, 1)
         if left and right and step.name(op) in FIRST and chosen(left, right):
             sizes = [{each.elements for each in step.tensors(at)} for at in passed]

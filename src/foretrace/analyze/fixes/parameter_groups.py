@@ -21,7 +21,6 @@ from foretrace.analyze.fixes._changes import of_each
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 
 GROUPS = 16
-FEW = 4  # parameters in a group
 KEPT = 2  # groups: with and without weight decay
 LISTS = ("aten::_fused_", "aten::_foreach_")
 SPREAD = (1.0, 0.6, 1.8)  # of the host time that is left
@@ -33,7 +32,7 @@ def _find(step: Step) -> Proposals:
         names = [step.name(op) for op in fused.ops_of(step, [event]).tolist()]
         calls = Counter(name for name in names if name.startswith(LISTS))
         groups, count = min(calls.values(), default=0), fused.parameters(step)
-        if groups >= GROUPS and groups <= count < FEW * groups:
+        if groups >= GROUPS and groups <= count < 4 * groups:  # parameters in a group
             yield _proposal(step, event, groups, count)
 
 

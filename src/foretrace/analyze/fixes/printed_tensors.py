@@ -18,7 +18,6 @@ from foretrace.analyze.fixes._step import Proposals, Step, fix
 from foretrace.base.units import plural
 
 CHOOSES, SELECTS = "aten::isfinite", "aten::masked_select"
-REACH = 4  # ops between the two
 _FORMATTING = """
 isfinite ne __and__ masked_select reshape view abs to min max unbind select slice ceil is_nonzero
 item div gt lt cat stack detach resolve_conj resolve_neg
@@ -44,7 +43,7 @@ def printed(step: Step) -> list[int]:
     ops = tops(step).tolist()
     names, found, inside = [step.name(op) for op in ops], list[int](), False
     for at, (op, name) in enumerate(zip(ops, names, strict=True)):
-        begins = name == CHOOSES and SELECTS in names[at : at + REACH]
+        begins = name == CHOOSES and SELECTS in names[at : at + 4]  # ops between the two
         inside = begins or (inside and name in FORMATTING)
         found += [op] * inside
     return found

@@ -24,7 +24,6 @@ from foretrace.model.spans import Span
 
 LEAST, EACH = 0.1, 0.05
 REMAINS = 1 / 3
-LOOKED_AT = 8  # other steps
 COVERS = 0.7  # a function that has this much of the longest stretch
 LISTS = ("aten::to", "aten::lift_fresh")  # of torch.tensor(), after the numbers are copied
 WALKS = 2.0  # times that: what it takes at most to find their type and number
@@ -42,7 +41,12 @@ def _find(step: Step) -> Proposals:
             yield _proposal(order, why, lists)
     share = _share(step, found)
     if share >= LEAST:
-        where = _function(step, max(found, key=lambda each: each[1] - each[0]))
+        host, (start, end) = step.trace.host, max(found, key=lambda each: each[1] - each[0])
+        rows = np.flatnonzero(host.is_kind("python_function") & step.inside)
+        shared = np.minimum(host.end[rows], end) - np.maximum(host.start[rows], start)
+        rows = rows[(shared >= COVERS * (end - start)) & (host.start[rows] >= start)]
+        function = step.name(int(rows[np.argmax(host.depth[rows])])) if len(rows) else ""
+        where = f": {function.rpartition('/')[2][:30]}" if function else ""
         times = plural(len(found), "stretch", "stretches")
         why = f"no op runs in {percent_text(share)} of the step ({times}{where})"
         yield _proposal("move this Python out of the step, or vectorize it", why, found)
@@ -79,7 +83,7 @@ def _usual(step: Step) -> Stretches:
     steps = [each for each in step.trace.spans.steps if each.start_ns != step.span.start_ns]
     if not found or not steps:
         return ()
-    spans = steps[:LOOKED_AT]
+    spans = steps[:8]  # other steps
     others = [{_before(step, each, span) for each in pauses(step, span)} for span in spans]
     seen = [sum(_before(step, each, step.span) in other for other in others) for each in found]
     return tuple(each for each, count in zip(found, seen, strict=True) if 2 * count >= len(others))
@@ -97,14 +101,3 @@ def _before(step: Step, stretch: tuple[int, int], span: Span) -> tuple[str, int]
     equal = host.name[rows] == host.name[last]
     place = int((equal & (host.start[rows] >= span.start_ns)).sum()) if step.on_cpu else 0
     return step.name(last), place
-
-
-def _function(step: Step, stretch: tuple[int, int]) -> str:
-    """The innermost Python function with most of a stretch, where functions were recorded."""
-    host, (start, end) = step.trace.host, stretch
-    rows = np.flatnonzero(host.is_kind("python_function") & step.inside)
-    shared = np.minimum(host.end[rows], end) - np.maximum(host.start[rows], start)
-    rows = rows[(shared >= COVERS * (end - start)) & (host.start[rows] >= start)]
-    if not len(rows):
-        return ""
-    return f": {step.name(int(rows[np.argmax(host.depth[rows])])).rpartition('/')[2][:30]}"

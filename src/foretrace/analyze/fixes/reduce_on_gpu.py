@@ -27,7 +27,6 @@ linalg_vector_norm topk any all count_nonzero median nanmedian mode logsumexp mu
 histc nonzero _unique2 unique_consecutive
 """
 OPS = frozenset(f"aten::{name}" for name in REDUCING.split())
-WORKS_NS = 20_000  # an op that takes less on the CPU is a view, or no work
 KERNEL_NS, COPY_NS, CALL_NS = 4_000.0, 2_000.0, 30_000.0  # least times of new GPU and host work
 COLD_NS = 100_000  # of Python code before an op, when the caches are cold
 FREE_RATE = 15e9  # bytes per second at which a host gives memory back, at least
@@ -59,7 +58,7 @@ def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], 
         takes = any(each.dims == copy.tensor.dims for each in step.tensors(event)[:2])
         if not takes or len(step.calls_below([event])):
             continue
-        if host.length[event] >= WORKS_NS:
+        if host.length[event] >= 20_000:  # an op that takes less on the CPU is a view, or no work
             found.append(event)
         if step.name(event) in OPS:
             return found, None

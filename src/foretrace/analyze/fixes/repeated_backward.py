@@ -20,7 +20,6 @@ from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE, STEP
 
 GRADIENT = f"{ENGINE}torch::autograd::AccumulateGrad"
-FEW = 4  # nodes: less is no graph of a model
 
 
 @fix("Walk a graph backward once", "gpu")
@@ -32,7 +31,7 @@ def _find(step: Step) -> Proposals:
     made = np.stack((step.nodes.sequence[nodes], step.nodes.thread[nodes]))
     _, first, count = np.unique(made, axis=1, return_index=True, return_counts=True)
     again = np.delete(nodes, first)
-    if len(again) < FEW or not _adds_up(step, nodes, again):
+    if len(again) < 4 or not _adds_up(step, nodes, again):  # nodes: less is no graph of a model
         return
     again = np.concatenate((again, _extra_gradients(step, again)))
     order = "one backward pass: (loss1 + loss2).backward()"

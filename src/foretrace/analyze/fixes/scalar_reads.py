@@ -23,7 +23,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._cpu import CpuStep, elements
 from foretrace.analyze.fixes._host import copies, tops, waited
-from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix, shown
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix, shown
 from foretrace.analyze.fixes.printed_tensors import printed
 from foretrace.analyze.fixes.reduce_on_gpu import OPS as REDUCTIONS
 from foretrace.base.units import plural
@@ -43,7 +43,13 @@ Round = tuple[int, list[int]]  # a read, and the ops before it that compute
 
 
 def _on_cpu(step: CpuStep) -> Proposals:
-    for rounds in _loops(step):
+    found: list[list[Round]] = [[]]
+    for read, ops in _rounds(step):
+        if _is_little(step, ops):
+            found[-1].append((read, ops))
+        else:
+            found.append([(read, [])])
+    for rounds in [loop for loop in found if len(loop) >= MANY]:
         reduced = Counter(step.bare(ops[-1]) for _, ops in rounds if _reduces(step, ops))
         order = "use tensor ops instead of this loop, and read their result once"
         calls = ".tolist()" if step.name(rounds[-1][0]) == LISTED else ".item(), float(), if"
@@ -55,17 +61,6 @@ def _on_cpu(step: CpuStep) -> Proposals:
         events = [op for read, ops in rounds for op in (*ops, read)]
         stretches = step.together(events, NEAR_NS)
         yield step.proposal(order, why, events, ON_CPU, stretches=stretches)
-
-
-def _loops(step: CpuStep) -> list[list[Round]]:
-    """Runs of many reads with little between two of them."""
-    found: list[list[Round]] = [[]]
-    for read, ops in _rounds(step):
-        if _is_little(step, ops):
-            found[-1].append((read, ops))
-        else:
-            found.append([(read, [])])
-    return [loop for loop in found if len(loop) >= MANY]
 
 
 def _rounds(step: CpuStep) -> Iterator[Round]:
@@ -95,7 +90,16 @@ def _reduces(step: CpuStep, ops: list[int]) -> bool:
 
 @fix("Read numbers of the GPU every N steps only", "gpu", on_cpu=_on_cpu)
 def _find(step: Step) -> Proposals:
-    reads = _reads(step)
+    host, found = step.trace.host, waited(step, step.ops(*READS, *COPIES))
+    inner = host.named(lambda name: name.startswith(INSIDE))
+    own = found[host.nearest(host.parent[found].astype(np.int64), inner) < 0]
+    # a copy of a few bytes to the host
+    sizes = [step.trace.gpu.bytes[copies(step, [event], "DtoH")] for event in own.tolist()]
+    kept = own[[len(each) > 0 and int(each.max()) <= SMALL for each in sizes]]
+    # the first one after each check of a GradScaler is the scaler's
+    checks = np.sort(host.start[step.ops(SCALER)])
+    after = kept[host.start[kept] > checks[-1]] if len(checks) else kept[:0]
+    reads = kept[~np.isin(kept, after[:1])]
     if not len(reads):
         return
     order = "keep it on the GPU (.detach()), read it every N steps"
@@ -106,17 +110,3 @@ def _find(step: Step) -> Proposals:
     words += ["small copies to the host (.cpu(), .tolist())"] * bool(names & {*COPIES})
     why = f"{plural(len(reads), 'wait')} per step for {' and '.join(words)}"
     yield Proposal(order, why, step.without(reads), events=shown(reads))
-
-
-def _reads(step: Step) -> Ints:
-    """Ops that read numbers and waited, without those that have another cause."""
-    host, found = step.trace.host, waited(step, step.ops(*READS, *COPIES))
-    inner = host.named(lambda name: name.startswith(INSIDE))
-    own = found[host.nearest(host.parent[found].astype(np.int64), inner) < 0]
-    # a copy of a few bytes to the host
-    sizes = [step.trace.gpu.bytes[copies(step, [event], "DtoH")] for event in own.tolist()]
-    kept = own[[len(each) > 0 and int(each.max()) <= SMALL for each in sizes]]
-    # the first one after each check of a GradScaler is the scaler's
-    checks = np.sort(host.start[step.ops(SCALER)])
-    after = kept[host.start[kept] > checks[-1]] if len(checks) else kept[:0]
-    return kept[~np.isin(kept, after[:1])]

@@ -26,7 +26,6 @@ Kept = tuple[int, int]  # the positions that are read, and all of them
 Shape = tuple[int, ...]
 Slice = tuple[int, int]  # the dimension, and how much of it is kept
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
-MOST = 0.25  # of the positions
 LEAST = 1_000_000  # elements of the result: less is soon computed
 ORDER = "slice before the linear layer, as in head(x[:, -1:])"
 
@@ -84,7 +83,7 @@ def _kept(step: Step, event: int, made: Shape, readers: list[int]) -> Kept | Non
         return None
     size = made[dims.pop()]
     kept = sum(count for _, count in parts)  # several slices may keep different positions
-    return (kept, size) if 0 < kept <= MOST * size else None
+    return (kept, size) if 0 < kept <= 0.25 * size else None  # of the positions
 
 
 def _slice(call: OpCall, made: Shape) -> Slice | None:

@@ -25,9 +25,7 @@ from foretrace.analyze.fixes._step import GAP_NS, GraphChange, Ints, Proposal, P
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
 
-SMALL = 65_536
 REPEATED = 3
-LONGEST = 24  # ops that make one tensor
 _RANDOM = "rand randn randint randperm rand_like randn_like randint_like normal bernoulli"
 _FILLED = "arange linspace logspace zeros ones full eye zeros_like ones_like full_like"
 _MAKING = "empty lift_fresh detach_ detach to _to_copy fill_ scalar_tensor arange from_numpy alias"
@@ -57,7 +55,7 @@ def _find(step: Step) -> Proposals:
     found = [
         each
         for each in found
-        if each.computed or (sizes[each.row] <= SMALL and often[sizes[each.row]] >= REPEATED)
+        if each.computed or (sizes[each.row] <= 65_536 and often[sizes[each.row]] >= REPEATED)
     ]
     if found:
         names = {step.name(op) for each in found for op in each.ops}
@@ -85,11 +83,16 @@ def _made(step: Step) -> Iterator[HostTensor]:
     loaded = step.trace.host.nearest(ops, step.trace.host.named(LOADER.fullmatch)) >= 0
     calling, before = set(step.callers(step.graph.calls).tolist()), -1
     computed = False
-    for row in _slow(step).tolist():
+    launch = step.trace.gpu.launch
+    rows, pageable = (copies(step, tops(step), way) for way in ("HtoD", "Pageable"))
+    rows = rows[step.trace.gpu.bytes[rows] >= 0]
+    plain = waited(step, distinct(step.makers(launch[rows])))
+    slow: Ints = rows[np.isin(rows, pageable) | np.isin(step.makers(launch[rows]), plain)]
+    for row in slow.tolist():
         at = place.get(int(step.callers(gpu.launch[[row]])[0]), -1)
         if at <= before:
             continue
-        reach = range(max(at - LONGEST, before + 1), at)
+        reach = range(max(at - 24, before + 1), at)  # ops that make one tensor
         quiet = next((each + 1 for each in reversed(reach) if ops[each] in calling), reach.start)
         made = [
             each for each in range(quiet, at) if names[each] in RANDOM | FILLED and not loaded[each]
@@ -100,16 +103,6 @@ def _made(step: Step) -> Iterator[HostTensor]:
             first -= 1
         yield HostTensor(ops[first : at + 1].tolist(), _around(step, ops, first, at), row, computed)
         before = at
-
-
-def _slow(step: Step) -> Ints:
-    """Copies to the GPU of known size from pageable memory, or that the host waits for."""
-    launch = step.trace.gpu.launch
-    rows, pageable = (copies(step, tops(step), way) for way in ("HtoD", "Pageable"))
-    rows = rows[step.trace.gpu.bytes[rows] >= 0]
-    plain = waited(step, distinct(step.makers(launch[rows])))
-    slow: Ints = rows[np.isin(rows, pageable) | np.isin(step.makers(launch[rows]), plain)]
-    return slow
 
 
 def _around(step: Step, ops: Ints, first: int, last: int) -> tuple[int, int]:

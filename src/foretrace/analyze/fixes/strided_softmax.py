@@ -21,7 +21,6 @@ from foretrace.model.costs import OpCall
 SPATIAL = "spatialsoftmax"
 MOST_PERCENT = 10.0  # of the nearest roof
 SHARE = 0.55  # of what other kernels move: a softmax reads its rows more than once
-COPY_SHARE = 0.35  # a transposing copy of a strided tensor
 
 
 @fix("Softmax over the last dimension", "gpu shapes")
@@ -60,5 +59,5 @@ def _one(step: Step, row: int, speed: Speed) -> GraphChange:
         below = step.below(op[op >= 0]).tolist()
         gone = [each for each in below if (of := step.case(each)) and of.role == "copy"]
     else:
-        ns += 2 * step.memory_ns(speed, case.bytes / COPY_SHARE)
+        ns += 2 * step.memory_ns(speed, case.bytes / 0.35)  # a transposing copy of a strided tensor
     return GraphChange(length={row: min(ns, step.ns([row]))}, gone=frozenset(gone))

@@ -23,7 +23,6 @@ ORDERS = {
     "gemm": ('call torch.set_float32_matmul_precision("high")', "matmul"),
     "conv": ("set torch.backends.cudnn.allow_tf32 = True", "convolution"),
 }
-LEAST_NS = 6_000  # of a small kernel on tensor cores
 RISK = "TF32 rounds the factors to 10 bits: compare the loss or the output"
 
 
@@ -40,7 +39,7 @@ def _find(step: Step) -> Proposals:
         if case.role == "conv":  # in NCHW cuDNN changes the layout of inputs and result around it
             work = STARTING_NS + step.arithmetic_ns(speed.conv, flops, "tf32")
             ns = work + step.memory_ns(speed, 2 * count)
-        return max(ns, LEAST_NS)
+        return max(ns, 6_000)  # of a small kernel on tensor cores
 
     def of(role: str, test: Callable[[Case], bool]) -> Ints:
         return step.rows_where(lambda case: case.role == role and test(case))

@@ -47,7 +47,8 @@ class _Record(Struct):
 
 @fix("Use more threads", steps="cpu")
 def _find(step: CpuStep) -> Proposals:
-    if _shares_cores(step):
+    loaded = step.trace.host.named(lambda name: WORKERS in name)
+    if loaded.any() or step.trace.run.timing.is_crowded:
         return
     large = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
     parallel = [event for event in large if step.took_ns([event]) >= SHORT_NS]
@@ -63,12 +64,6 @@ def _find(step: CpuStep) -> Proposals:
         order = "use more threads (OMP_NUM_THREADS, torch.set_num_threads)"
         risk = "the machine must have more cores"
         yield step.proposal(order, why, parallel, MORE_THREADS, risk)
-
-
-def _shares_cores(step: CpuStep) -> bool:
-    """Whether a DataLoader's workers or other programs used the cores too."""
-    loaded = step.trace.host.named(lambda name: WORKERS in name)
-    return bool(loaded.any()) or step.trace.run.timing.is_crowded
 
 
 def recorded(trace: Trace) -> tuple[int, int]:

@@ -24,7 +24,6 @@ from foretrace.model.intervals import Ints
 
 _LAYERS = "linear matmul mm addmm bmm conv1d conv2d conv3d gru lstm rnn_tanh rnn_relu"
 LAYERS = frozenset(f"aten::{name}" for name in (*_LAYERS.split(), "scaled_dot_product_attention"))
-FEWEST = 2  # kinds of layers that tell a model
 SHARES = (0.9, 1.0, 0.1)
 
 
@@ -42,7 +41,7 @@ def _find(step: CpuStep) -> Proposals:
     unused = makes[~np.isin(makes, used)]
     once, again = _layers(step, used), _layers(step, unused)
     passes = min((again[kind] // count for kind, count in once.items()), default=0)
-    if passes and len(once) >= FEWEST:
+    if passes and len(once) >= 2:  # kinds of layers that tell a model
         order = "reuse the outputs of the training pass, or run this under torch.no_grad()"
         more = plural(passes, "more forward pass", "more forward passes")
         why, ops = f"{more} per step that no backward pass uses", unused.tolist()

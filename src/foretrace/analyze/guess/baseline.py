@@ -28,7 +28,6 @@ from foretrace.names.families import VIEWS
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
-ORDERED = 12  # kernels; nobody reads a longer list
 
 
 def holding(trace: Trace) -> list[tuple[str, str]]:
@@ -88,7 +87,7 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
     yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
     for operation in {id(one): one for found in kernels for one in found}.values():
         yield from _fusion(_proven(operation))
-    if 1 < len(first) <= ORDERED:
+    if 1 < len(first) <= 12:  # kernels; nobody reads a longer list
         yield ", ".join(_word(operation) for operation in first), "launch order"
 
 

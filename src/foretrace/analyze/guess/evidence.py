@@ -67,7 +67,9 @@ def performed(
     ops = [*cpu_ops.listed_ops(ident)[0], *map(cpu_ops.bare, callers)]
     ops += [cpu_ops.bare(stated)] if isinstance(stated, str) and "::" in stated else []
     more = [word for op in ops for word in cpu_ops.OP_DOES.get(op, ())]
-    for op in map(cpu_ops.bare, _by_role(role, chain)):
+    inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
+    matmuls = [op for op in chain if role in _MATRIX and cpu_ops.bare(op) in MATMULS]
+    for op in map(cpu_ops.bare, [*inner, *matmuls]):
         # Of several kernels below a matmul with bias, another one may add the bias.
         more += [op, *(word for word in cpu_ops.OP_DOES.get(op, ()) if word != "add")]
     more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
@@ -136,13 +138,6 @@ def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
     while (at >= 0).any():
         yield at
         at = np.where(at >= 0, above[np.maximum(at, 0)], -1)
-
-
-def _by_role(role: str, chain: Sequence[str]) -> list[str]:
-    """Ops of a chain that a kernel does by its role: the innermost, and matmuls around one."""
-    inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
-    matmuls = [op for op in chain if role in _MATRIX and cpu_ops.bare(op) in MATMULS]
-    return [*inner, *matmuls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,21 +214,6 @@ class GpuOperation:
         return self.ident.short if self.kind == "kernel" else self.name
 
 
-def _as_named(found: list[GpuOperation]) -> list[GpuOperation]:
-    """Operations without an op (launched before the recording) do what others of the name do."""
-    known: dict[str, list[frozenset[str]]] = {}
-    for one in found:
-        if one.chain:
-            ops = one.does | {cpu_ops.bare(op) for op in one.chain}
-            known.setdefault(one.name, []).append(frozenset(ops))
-    return [
-        replace(one, does=one.does | frozenset.intersection(*known[one.name]))
-        if not one.chain and one.name in known
-        else one
-        for one in found
-    ]
-
-
 class Evidence:
     """What predictions are measured on: the GPU operations of one trace, by row of `trace.gpu`."""
 
@@ -269,7 +249,17 @@ class Evidence:
             if launches := mapped.get(len(found)):
                 does, may_do = with_records(does, may_do, launches)
             found.append(GpuOperation(ident.name, kind, ident, role, chain, does, may_do))
-        return _as_named(found)
+        known: dict[str, list[frozenset[str]]] = {}
+        for one in found:
+            if one.chain:
+                ops = one.does | {cpu_ops.bare(op) for op in one.chain}
+                known.setdefault(one.name, []).append(frozenset(ops))
+        return [
+            replace(one, does=one.does | frozenset.intersection(*known[one.name]))
+            if not one.chain and one.name in known
+            else one
+            for one in found
+        ]
 
     def name(self, event: int) -> str:
         """The name of one event."""

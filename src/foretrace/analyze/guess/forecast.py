@@ -38,7 +38,6 @@ from foretrace.schema import compiled
 from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
 
 NEAR = 0.1  # of a number that is stated alone
-WIDEST = 2.0  # the ends of an interval: a wider one says too little
 TEXT = {"kernels": count_text, "bytes": bytes_text, "gpu_ns": time_text, "step_ns": time_text}
 _ASKED = {
     "kernels": "How many kernels does {} launch?",
@@ -76,7 +75,7 @@ class AskedForecast(Struct, frozen=True):
             near = 0.0 if self.name == "kernels" else NEAR
             return ends[0] * (1 - near), ends[0] * (1 + near)
         low, high = sorted(ends)
-        if high > WIDEST * low:
+        if high > 2.0 * low:  # the ends of an interval: a wider one says too little
             raise UsageError("that says too little: the ends may be a factor of two apart")
         return low, high
 

@@ -29,7 +29,6 @@ VERBS = frozenset(
 NARROWED = regex("‹([^›]*)›")
 MARK = regex(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
 _LONGEST_NOUN = 7  # words
-_NOUNS_EACH = 2  # nouns that begin with one word, the longest
 _PREPOSITIONS = ("in", "for", "of", "during", "throughout", "over", "across", "within")
 _CARD = regex(r"amd|nvidia|[abgh]{1,2}[1-3]00|mi[1-3]\d\d[acx]?|v100|p100|a10g?|t4|l40?s?")
 
@@ -75,11 +74,6 @@ class ShapeMatch(NamedTuple):
     clock: str = ""
 
 
-def _stem(verb: str) -> str:
-    """`leaves` -> leav, `misses` -> miss."""
-    return verb.removesuffix("s").removesuffix("e")
-
-
 class Lattice:
     """The tokens of a claim, and the chunks that can begin at each: how many words -> tags."""
 
@@ -101,7 +95,7 @@ class Lattice:
             if named := self.said(text):
                 found[size]["noun"] = named
                 nouns += 1
-            if nouns == _NOUNS_EACH:
+            if nouns == 2:  # nouns that begin with one word, the longest
                 break
         for tag, read in READERS.items():
             with suppress(ParseFailure):
@@ -184,7 +178,7 @@ class Lattice:
         """How many words at a place are any verb before a quantity: `guzzles up 5%`."""
         word = self.tokens[place].key
         verb = word.isalpha() and len(word) > 3 and word.endswith("s") and not word.endswith("ss")
-        if not (verb and place) or _stem(word) in listed("turning"):
+        if not (verb and place) or word.removesuffix("s").removesuffix("e") in listed("turning"):
             return 0
         size = 1 + (key_at(self.tokens, place + 1) in listed("particles"))
         if not key_at(self.tokens, place + size)[:1].isalnum():

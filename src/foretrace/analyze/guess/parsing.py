@@ -512,7 +512,7 @@ class _Splitter:
         for at in _AND.finditer(text):
             left, words = _bare(text[: at.start()]), text[at.end() :].split()
             sizes = (
-                range(min(len(words) - 1, _LONGEST_NAME), 0, -1) if self.reader.said(left) else ()
+                range(min(len(words) - 1, 4), 0, -1) if self.reader.said(left) else ()  # words
             )
             for size in sizes:
                 right, rest = " ".join(words[:size]), " ".join(words[size:])
@@ -536,7 +536,6 @@ class _Splitter:
         return next(filter(None, (_read(each, by_slots=True) for each in said)), None)
 
 
-_LONGEST_NAME = 4  # words
 _OF_EACH = {"fields", "presence", "calls", "fusion"}  # kinds that are not of a sum
 _PRONOUN = regex(r"(?:it|they|these|those|which|that|this) ")
 # `, 4 in total`, `none per step`: of what was said

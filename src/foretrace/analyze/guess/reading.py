@@ -252,13 +252,6 @@ def _noun(text: str, noun: Noun) -> Named | None:
     return None if found is None or (found.selector.word and written != text) else found
 
 
-def _lacks_unit(words: list[str]) -> bool:
-    """A number of a time is no count: `gemm time > 200`, `200 gemm time`."""
-    bare = [word.replace(".", "").replace(",", "").isdecimal() for word in words]
-    timed = bool({"time", "duration", "latency"} & {*words})
-    return timed and sum(bare) == 1 and (bare[-1] or (len(words) == 3 and bare[0]))
-
-
 class ClaimReader:
     """Reads claims with the nouns of the language, or with those of one trace too.
 
@@ -271,7 +264,10 @@ class ClaimReader:
 
     def lowered(self, text: str) -> Iterator[str]:
         """What a claim can mean, in the words of the language, the likeliest first."""
-        if _lacks_unit(text.lower().split()):
+        words = text.lower().split()
+        bare = [word.replace(".", "").replace(",", "").isdecimal() for word in words]
+        timed = bool({"time", "duration", "latency"} & {*words})
+        if timed and sum(bare) == 1 and (bare[-1] or (len(words) == 3 and bare[0])):
             return
         try:
             tokens = [token for token in split(text) if token.key not in listed("articles")]
@@ -318,7 +314,10 @@ class ClaimReader:
             return ""  # only of what is measured it is known what less of it means
         narrowed = [by for found in marked.values() for by in found]
         nouns = [NARROWED.sub("", each) for each in nouns]
-        if _two_phases(nouns, where):
+        phases = [each for each in nouns if each.split()[-1] in PHASES]
+        bare = [each for each in nouns if each.lower() in PHASES]
+        of_part = any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns)
+        if (phases and where in ("in forward", "in backward")) or (bare and of_part):
             return ""
         on_gpu = all((found := self.noun(each)) and found.selector.on_gpu for each in nouns)
         timed = {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
@@ -349,16 +348,6 @@ class ClaimReader:
         ]
         said = _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)
         return NARROWED.sub("", said) + (f" ## {' '.join(narrowed)}" if narrowed else "")
-
-
-def _two_phases(nouns: list[str], where: str) -> bool:
-    """Whether a claim is of forward and backward at once: `kernels in backward outnumber those in
-    forward`, or `attention backward and forward`, where the second one is of attention too.
-    """
-    phases = [each for each in nouns if each.split()[-1] in PHASES]
-    bare = [each for each in nouns if each.lower() in PHASES]
-    of_part = any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns)
-    return bool(phases and where in ("in forward", "in backward")) or bool(bare and of_part)
 
 
 def _scoped(claims: str, where: str) -> str:

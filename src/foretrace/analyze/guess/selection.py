@@ -71,7 +71,13 @@ def select(window: Window, selector: Selector) -> Selection:
     else:
         found = Selection(False, _on_host(window, selector), [], gap=window.gap)
     if selector.distinct:
-        return replace(found, sure=_distinct(window, found))
+        trace = window.evidence.trace
+        first: dict[int, int] = {}
+        for item in found.sure:
+            first.setdefault(
+                int(trace.host.name[trace.gpu.id[item] if found.on_gpu else item]), item
+            )
+        return replace(found, sure=list(first.values()))
     if selector.ordinal is None:
         return found
     if found.unclear:
@@ -86,15 +92,6 @@ def certain(window: Window, selector: Selector) -> Selection:
     if found.unclear:
         raise Unknown(found.why(selector))
     return found
-
-
-def _distinct(window: Window, found: Selection) -> list[int]:
-    """The first of each name."""
-    trace = window.evidence.trace
-    first: dict[int, int] = {}
-    for item in found.sure:
-        first.setdefault(int(trace.host.name[trace.gpu.id[item] if found.on_gpu else item]), item)
-    return list(first.values())
 
 
 _TRITON = (Trait("family", "triton"),)
@@ -277,14 +274,6 @@ def working_ops(window: Window) -> list[int]:
     return found
 
 
-def cpu_time(window: Window, selector: Selector) -> int:
-    """The time of a CPU in what stands for these kernels; `Unknown` where only a GPU decides."""
-    window.need_whole()
-    host = window.evidence.trace.host
-    events = window.events(cpu_part(window, selector) & host.lasting)
-    return union_length(host.start[events], host.end[events])
-
-
 def cpu_part(window: Window, selector: Selector) -> Bools:
     """The ops, or the ranges of an optimizer, that a selector of kernels means on a CPU."""
     host, kinds = window.evidence.trace.host, {trait.kind: trait.value for trait in selector.traits}
@@ -361,7 +350,12 @@ class Measure:
         if self.name in EXTREMES:
             return EXTREMES[self.name](each(window, self.selector, "time"))
         if self.name == "time" and self.selector.on_gpu and window.evidence.runs_on_cpu:
-            return cpu_time(window, self.selector)
+            # The time of a CPU in what stands for these kernels; `Unknown` where only a GPU
+            # decides.
+            window.need_whole()
+            host = window.evidence.trace.host
+            events = window.events(cpu_part(window, self.selector) & host.lasting)
+            return union_length(host.start[events], host.end[events])
         return sum(each(window, self.selector, self.name))
 
     def _together(self, window: Window) -> float:

@@ -62,7 +62,17 @@ def in_trace(error: GuessError, evidence: Evidence, reads: Callable[[str], bool]
     """
     word, text = error.word.lower(), error.text
     timed = "%" in text or "gpu" in text.lower()
-    for name in _names_like(word, evidence, reads):
+    # Ops and calls whose names contain a word, the shortest first; then kernels.
+    host = evidence.trace.host
+    kinds_of = host.is_op | host.is_call
+    names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
+    found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
+    named = (one.name for one in evidence.operations if one.kind == "kernel")
+    at = ((name, name.lower().find(word)) for name in named if len(word) > 2)
+    kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
+    shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
+    written = (name if reads(f"no {name}") else f'op "{name}"' for name in shortest)
+    for name in [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]:
         said = f"{name} kernels" if timed and "::" in name else name
         rest = text[error.at + len(error.word) :]
         rest = re.sub(r"^ kernels?\b", "", rest) if said.startswith("kernel ") else rest
@@ -75,20 +85,6 @@ def in_trace(error: GuessError, evidence: Evidence, reads: Callable[[str], bool]
     roles = [role for role, _ in times.most_common() if role in HEADS and role != "other"]
     done = {word for operation in evidence.operations for word in operation.does}
     return suggestion(text, [*roles, *sorted(done)])
-
-
-def _names_like(word: str, evidence: Evidence, reads: Callable[[str], bool]) -> list[str]:
-    """Ops and calls whose names contain a word, the shortest first; then kernels."""
-    host = evidence.trace.host
-    kinds_of = host.is_op | host.is_call
-    names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
-    found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
-    named = (one.name for one in evidence.operations if one.kind == "kernel")
-    at = ((name, name.lower().find(word)) for name in named if len(word) > 2)
-    kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
-    shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
-    written = (name if reads(f"no {name}") else f'op "{name}"' for name in shortest)
-    return [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]
 
 
 _IN_A_ROW, _LEAST_LEFT = 4, 2  # words that may be left out, and that must be left

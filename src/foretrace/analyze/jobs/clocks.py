@@ -41,14 +41,11 @@ _MOST_COLLECTIVES = 256  # of a group; noise of 5 us averages to 0.3 us over the
 # compare with each other, and the least error that is stated. The job's own scatter decides.
 _NOISE_NS = 1_000.0
 _NOISE_SHARE = 0.01  # of a long transfer: the last chunks of a ring arrive one after the other
-_ONE_SIDED_NOISE_NS = 5_000.0  # a sender is done before its receiver
 _CLEAR_NS = 100_000.0  # an error below this is small beside what makes a rank late
-_FREE_PPM = 100.0  # crystal oscillators are specified to this or better
 GENTLE_ROUNDS, STRICT_ROUNDS = 4, 4
 HUBER, TUKEY = 1.345, 4.685  # 95% as efficient as least squares where the noise is normal
 MAD = 1.4826  # from the median distance to the standard deviation, where the noise is normal
 _MANY = 30  # with fewer spare arrivals a strict fit would choose those that happen to agree
-_MANY_UNKNOWN = 512  # two for each rank; a direct solution of fewer takes milliseconds
 _MOST_ROUNDS, _CLOSE = 200, 1e-6  # of conjugate gradients; the square of a standard error
 _AT_ONCE = 256  # collectives whose ranks are put into one dense table
 
@@ -132,7 +129,7 @@ def _solved(problem: Problem, weight: Floats, reference: Ints, near: Floats) -> 
     without the matrix: for a thousand ranks that takes a tenth of the time of a direct solution.
     """
     sums, found = problem.pull(weight, problem.time_ns), near
-    if len(sums) <= _MANY_UNKNOWN:
+    if len(sums) <= 512:  # two for each rank; a direct solution of fewer takes milliseconds
         return np.linalg.solve(_matrix(problem, weight, reference), sums).astype(np.float64)
     held = _held(problem, weight, reference)
     total = np.add.reduceat(weight, problem.first)[problem.collective]
@@ -221,7 +218,22 @@ def fit(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
     """
     hosts = sorted((each.rank, each.host) for each in job.members if each.rank is not None)
     ranks = pl.DataFrame(hosts, ("rank", "host"), orient="row").unique("rank", keep="first")
-    ends = _ends(matched)
+    channel = ("group", "collective", "sender", "receiver")
+    place, count = pl.int_range(pl.len()).over(channel), pl.len().over(channel)
+    taken = place * _MOST_COLLECTIVES // count
+    enough = count <= _MOST_COLLECTIVES
+    some = matched.shared.filter(
+        enough | (taken != (place - 1) * _MOST_COLLECTIVES // count)
+    ).select("collective_id", pl.col("collective").is_in(BOTH_SIDES).alias("both_sides"))
+    shortest = (pl.col("end_ns") - pl.col("start_ns")).min().over("collective_id")
+    usual = (_NOISE_NS**2 + (_NOISE_SHARE * shortest) ** 2).sqrt()
+    one_sided = pl.max_horizontal(usual, pl.lit(5_000.0))  # a sender is done before its receiver
+    noise = pl.when("both_sides").then(usual).otherwise(one_sided).alias("noise_ns")
+    ends = (
+        matched.arrivals.join(some, on="collective_id")
+        .sort("collective_id", "rank")
+        .with_columns(noise)
+    )
     found = _fitted(ends) if ends.height else pl.DataFrame(schema=CLOCKS).drop("host")
     return (
         ranks.join(found, on="rank", how="left")
@@ -250,26 +262,6 @@ def aligned(frame: pl.DataFrame, clocks: pl.DataFrame, *columns: str) -> pl.Data
     ).select(frame.columns)
 
 
-def _ends(matched: MatchedCollectives) -> pl.DataFrame:
-    """The arrivals that the fit uses, in order of collective, with the noise to expect of each."""
-    channel = ("group", "collective", "sender", "receiver")
-    place, count = pl.int_range(pl.len()).over(channel), pl.len().over(channel)
-    taken = place * _MOST_COLLECTIVES // count
-    enough = count <= _MOST_COLLECTIVES
-    some = matched.shared.filter(
-        enough | (taken != (place - 1) * _MOST_COLLECTIVES // count)
-    ).select("collective_id", pl.col("collective").is_in(BOTH_SIDES).alias("both_sides"))
-    shortest = (pl.col("end_ns") - pl.col("start_ns")).min().over("collective_id")
-    usual = (_NOISE_NS**2 + (_NOISE_SHARE * shortest) ** 2).sqrt()
-    one_sided = pl.max_horizontal(usual, pl.lit(_ONE_SIDED_NOISE_NS))
-    noise = pl.when("both_sides").then(usual).otherwise(one_sided).alias("noise_ns")
-    return (
-        matched.arrivals.join(some, on="collective_id")
-        .sort("collective_id", "rank")
-        .with_columns(noise)
-    )
-
-
 def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     met = distinct(ends["rank"].to_numpy())
     rank = np.searchsorted(met, ends["rank"].to_numpy())
@@ -277,7 +269,17 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     first = np.flatnonzero(np.diff(collective, prepend=-1))
     end = ends["end_ns"].to_numpy()
     island = _islands(rank, collective, first, len(met))
-    coarse = _coarse(end, rank, collective, first, island)
+    never = np.iinfo(np.int64).max
+    coarse, known = np.zeros(len(island), np.int64), island == np.arange(len(island))
+    while not known.all():
+        held = known[rank]
+        moment = np.where(held, end - coarse[rank], never)
+        moment = np.minimum.reduceat(moment, first)[collective]
+        fresh = ~held & (moment != never)
+        seen = pl.DataFrame({"rank": rank[fresh], "off": (end - moment)[fresh]})
+        middle = seen.group_by("rank").agg(pl.col("off").median().cast(pl.Int64))
+        coarse[middle["rank"].to_numpy()] = middle["off"].to_numpy()
+        known[middle["rank"].to_numpy()] = True
     since = end - coarse[rank]
     low = np.full(len(met), np.iinfo(np.int64).max)
     np.minimum.at(low, island[rank], since)
@@ -285,13 +287,16 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     time = (since - at[rank]).astype(np.float64)
     half = max(float(time.max()) / 2, 1.0)
     t = (np.add.reduceat(time, first) / np.diff(first, append=len(time)))[collective] / half - 1
-    free = _FREE_PPM * 1e-6 * half
+    free = 100.0 * 1e-6 * half  # crystal oscillators are specified to this or better
     problem = Problem(collective, first, rank, len(met), time, ends["noise_ns"].to_numpy(), t, free)
     fitted = solve(problem, island)
     came = ends["start_ns"].to_numpy()
     start = time - (end - came)
     sides = ends["both_sides"].to_numpy()
-    wrong = _contradictions(problem, fitted, start) * sides
+    shown = fitted.offset_ns[problem.rank] + fitted.drift_ns[problem.rank] * problem.t
+    last = np.maximum.reduceat(start - shown, problem.first)[problem.collective]
+    early: Floats = np.maximum(last - (problem.time_ns - shown), 0)
+    wrong = early * sides
     scatter = MAD * _typical(fitted.off_ns * problem.spread, rank, 0.5)
     error = np.hypot(np.maximum(scatter, _NOISE_NS), 2 * fitted.error_ns)
     error = np.maximum(error, _typical(wrong, rank, 0.9))
@@ -320,33 +325,6 @@ def _islands(rank: Ints, collective: Ints, first: Ints, ranks: int) -> Ints:
         if (lower == island).all():
             return island
         island = lower[lower]
-
-
-def _coarse(end: Ints, rank: Ints, collective: Ints, first: Ints, island: Ints) -> Ints:
-    """Offsets to within the drift, in whole nanoseconds: files without a time base are decades off.
-
-    They spread from the lowest rank of each island to those that met it, and on from there.
-    """
-    never = np.iinfo(np.int64).max
-    offset, known = np.zeros(len(island), np.int64), island == np.arange(len(island))
-    while not known.all():
-        held = known[rank]
-        moment = np.where(held, end - offset[rank], never)
-        moment = np.minimum.reduceat(moment, first)[collective]
-        fresh = ~held & (moment != never)
-        seen = pl.DataFrame({"rank": rank[fresh], "off": (end - moment)[fresh]})
-        middle = seen.group_by("rank").agg(pl.col("off").median().cast(pl.Int64))
-        offset[middle["rank"].to_numpy()] = middle["off"].to_numpy()
-        known[middle["rank"].to_numpy()] = True
-    return offset
-
-
-def _contradictions(problem: Problem, fitted: Fitted, start: Floats) -> Floats:
-    """How long before the last start of its collective an arrival ends."""
-    shown = fitted.offset_ns[problem.rank] + fitted.drift_ns[problem.rank] * problem.t
-    last = np.maximum.reduceat(start - shown, problem.first)[problem.collective]
-    early: Floats = np.maximum(last - (problem.time_ns - shown), 0)
-    return early
 
 
 def _typical(values: Floats, rank: Ints, share: float) -> Floats:

@@ -100,7 +100,16 @@ def graph(
     job: Job, matched: MatchedCollectives, clocks: pl.DataFrame, step: int
 ) -> StepGraph | None:
     """The graph of a step; None where no rank has it."""
-    windows = _windows(job, clocks, step)
+    found = job.table("steps").filter(pl.col("step") == step).collect().unique("rank", keep="first")
+    known = clocks.filter(pl.col("fitted") | (pl.col("reference") == pl.col("rank")))
+    known = known.join(found, on="rank", how="semi")
+    most = known.group_by("reference").len().sort("len", "reference", descending=[True, False])
+    same = known.join(most.head(1), on="reference", how="semi")
+    edges = ("window_start_ns", "window_end_ns")
+    own = found.join(same, on="rank", how="semi").select(
+        "rank", *edges, pl.col(edges).name.prefix("own_")
+    )
+    windows = aligned(own, clocks, *edges).sort("rank")
     if windows.is_empty():
         return None
     work = _work(job, matched, clocks, windows)
@@ -127,20 +136,6 @@ def graph(
         loading=_loading(job, clocks, windows, ranks, room),
         lane=lane,
     )  # fmt: skip
-
-
-def _windows(job: Job, clocks: pl.DataFrame, step: int) -> pl.DataFrame:
-    """The windows of the step on the ranks whose clocks compare."""
-    found = job.table("steps").filter(pl.col("step") == step).collect().unique("rank", keep="first")
-    known = clocks.filter(pl.col("fitted") | (pl.col("reference") == pl.col("rank")))
-    known = known.join(found, on="rank", how="semi")
-    most = known.group_by("reference").len().sort("len", "reference", descending=[True, False])
-    same = known.join(most.head(1), on="reference", how="semi")
-    edges = ("window_start_ns", "window_end_ns")
-    own = found.join(same, on="rank", how="semi").select(
-        "rank", *edges, pl.col(edges).name.prefix("own_")
-    )
-    return aligned(own, clocks, *edges).sort("rank")
 
 
 def _begin(windows: pl.DataFrame) -> int:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
 
-FEW = 4  # ranks that a page shows where none are chosen
 MOST_RANKS = 64  # side by side; more cannot be read
 KINDS = ("compute", "wait", "transfer", "comms", "copy", "data", "sync")
 _SPAN = ("rank", "step", "kind", "stream", "name", "start_ns", "end_ns")
@@ -59,7 +58,7 @@ def default_ranks(found: JobDocument) -> frozenset[int]:
     waits_most = max(ranks, key=lambda each: each.wait_ns or 0)
     chosen = {each.rank for each in (ranks[0], late, waits_most)}
     more = (each.rank for each in ranks if each.rank not in chosen)
-    return frozenset([*chosen, *more][:FEW])
+    return frozenset([*chosen, *more][:4])  # ranks that a page shows where none are chosen
 
 
 def lanes(job: Job, ranks: frozenset[int]) -> JobLanes:

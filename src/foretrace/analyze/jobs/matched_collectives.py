@@ -192,7 +192,23 @@ class MatchedCollectives(Struct, frozen=True):
 def match(job: Job) -> MatchedCollectives:
     """Every collective of the job with the ranks that took part in it."""
     told = roles(job)
-    rows = _rows(job, told)
+    paired = pl.col("collective").is_in(PAIRED)
+    sends, rank, peer = pl.col("collective") == "send", pl.col("rank"), pl.col("peer")
+    # where a group's members are not listed, the id of the collective stands for them
+    unlisted = pl.col("expected").is_null() & pl.col("comms_id").is_not_null()
+    identity = pl.when(unlisted).then(pl.col("comms_id").hash())
+    rows = (
+        job.table("collectives")
+        .join(told.lazy().drop("size", "role"), on=("rank", "group"), how="left", nulls_equal=True)
+        .with_columns(
+            pl.coalesce("label", "group", pl.lit("")).alias("label"),
+            pl.coalesce(identity, pl.col("seq").cast(pl.UInt64, strict=False)).alias("number"),
+            pl.when(paired).then(pl.when(sends).then(rank).otherwise(peer)).alias("sender"),
+            pl.when(paired).then(pl.when(sends).then(peer).otherwise(rank)).alias("receiver"),
+            pl.when(paired).then(pl.lit("send")).otherwise("collective").alias("collective"),
+            pl.col("dtype").cast(pl.Categorical),
+        )
+    )
     channels = _channels(rows)
     found = (
         rows.join(channels.lazy(), on=_CHANNEL, nulls_equal=True)
@@ -200,7 +216,10 @@ def match(job: Job) -> MatchedCollectives:
                 pl.when("numbered").then("number").alias("number"), "numbered", "order")
         .collect(engine="streaming")
     )  # fmt: skip
-    members = _members(found, channels, told)
+    said = told.select(pl.col("label").alias("group"), "rank")
+    met = found.select("channel", "rank").unique().join(channels, on="channel")
+    met = met.select(pl.col("label").alias("group"), "rank")
+    members = pl.concat([said, met]).unique().sort("group", "rank")
     found = _uncrowded(_met(_placed(found, channels)))
     equal = pl.col("channel").is_in(
         channels.filter(pl.col("collective").is_in(OF_ONE_SIZE))["channel"].implode()
@@ -224,29 +243,6 @@ def match(job: Job) -> MatchedCollectives:
     return MatchedCollectives(_named(collectives, channels, members), arrivals, members, unequal)
 
 
-def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:
-    """The collectives of all ranks with their group's label, who sends to whom, and what number
-    they have.
-    """
-    paired = pl.col("collective").is_in(PAIRED)
-    sends, rank, peer = pl.col("collective") == "send", pl.col("rank"), pl.col("peer")
-    # where a group's members are not listed, the id of the collective stands for them
-    unlisted = pl.col("expected").is_null() & pl.col("comms_id").is_not_null()
-    identity = pl.when(unlisted).then(pl.col("comms_id").hash())
-    return (
-        job.table("collectives")
-        .join(told.lazy().drop("size", "role"), on=("rank", "group"), how="left", nulls_equal=True)
-        .with_columns(
-            pl.coalesce("label", "group", pl.lit("")).alias("label"),
-            pl.coalesce(identity, pl.col("seq").cast(pl.UInt64, strict=False)).alias("number"),
-            pl.when(paired).then(pl.when(sends).then(rank).otherwise(peer)).alias("sender"),
-            pl.when(paired).then(pl.when(sends).then(peer).otherwise(rank)).alias("receiver"),
-            pl.when(paired).then(pl.lit("send")).otherwise("collective").alias("collective"),
-            pl.col("dtype").cast(pl.Categorical),
-        )
-    )
-
-
 def _channels(rows: pl.LazyFrame) -> pl.DataFrame:
     """Groups, kinds and pairs of ranks: no collective belongs to two channels. `numbered` says that
     all collectives of the channel have numbers which are equal on all ranks.
@@ -255,14 +251,6 @@ def _channels(rows: pl.LazyFrame) -> pl.DataFrame:
     found = rows.group_by(_CHANNEL).agg(known.fill_null(True).alias("numbered"))
     ordered = found.collect(engine="streaming").sort(_CHANNEL, nulls_last=True)
     return ordered.with_row_index("channel")
-
-
-def _members(found: pl.DataFrame, channels: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """Which of the ranks that were read belong to a group: by their header, or by a collective."""
-    said = told.select(pl.col("label").alias("group"), "rank")
-    met = found.select("channel", "rank").unique().join(channels, on="channel")
-    met = met.select(pl.col("label").alias("group"), "rank")
-    return pl.concat([said, met]).unique().sort("group", "rank")
 
 
 def _placed(found: pl.DataFrame, channels: pl.DataFrame) -> pl.DataFrame:

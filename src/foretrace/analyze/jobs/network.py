@@ -99,7 +99,18 @@ def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.D
     host = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String)
     pairs = matched.arrivals.select("collective_id", host.alias("host")).drop_nulls().unique()
     members = equal.join(pairs, on="collective_id")  # once for each of their hosts
-    hosts = _slow_hosts(members)
+    groups, own = pl.col("collective_id").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
+    hosts = (
+        members.filter(own < groups)
+        .filter(pl.col("part").max().over("host") < SLOW)
+        .sort("part", *_KIND, "link")
+        .group_by("host", maintain_order=True)
+        .agg(
+            pl.col("collective", "message_bytes", "bus_gbps", "usual_gbps").first(),
+            pl.col("count").sum(),
+        )
+        .select(pl.lit("host").alias("kind"), pl.col("host").alias("what"), pl.exclude("host"))
+    )
     explained = members.filter(pl.col("host").is_in(hosts["what"].implode()))
     rest = equal.filter(pl.col("part") < SLOW).join(explained, on="collective_id", how="anti")
     links = rest.select(
@@ -113,22 +124,3 @@ def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.D
 def link_text(kind: str, what: str) -> str:
     """How a slow host, group or link is called."""
     return f"the network of {what}" if kind == "host" else f"{kind} {what}"
-
-
-def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:
-    """Hosts of which all groups are slow, with the kind of collective that is the slowest.
-
-    A kind of collective in which all groups have the host does not count.
-    """
-    groups, own = pl.col("collective_id").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
-    return (
-        members.filter(own < groups)
-        .filter(pl.col("part").max().over("host") < SLOW)
-        .sort("part", *_KIND, "link")
-        .group_by("host", maintain_order=True)
-        .agg(
-            pl.col("collective", "message_bytes", "bus_gbps", "usual_gbps").first(),
-            pl.col("count").sum(),
-        )
-        .select(pl.lit("host").alias("kind"), pl.col("host").alias("what"), pl.exclude("host"))
-    )

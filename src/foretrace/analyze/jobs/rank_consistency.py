@@ -35,6 +35,21 @@ def rank_consistency(
     job: Job, matched: MatchedCollectives, clocks: pl.DataFrame
 ) -> list[JobOddity]:
     """What is odd about the job as a whole; empty where the traces are one whole job."""
+    sure = matched.shared.filter(pl.col("collective").is_in(BOTH_SIDES), how="seq")
+    rows = matched.arrivals.join(sure.select("collective_id", "group", "seq"), on="collective_id")
+    several, end = pl.len() > 2, pl.col("end_ns")
+    beside = (
+        pl.when(several).then(end.quantile(0.5, "lower")).otherwise(end.sort_by("rank").first())
+    )
+    off = (end - beside.over("collective_id").cast(pl.Int64)).alias("off")
+    rows = rows.with_columns(off).sort("group", "rank", "seq")
+    far = pl.col("off").diff().over("group", "rank").abs() >= CLOCK_STEP_NS
+    jumps: dict[int, int] = {}
+    for (_, rank), own in rows.filter(far.any().over("group", "rank")).group_by("group", "rank"):
+        offs = own["off"].to_list()
+        at = max(range(1, len(offs)), key=lambda at: abs(offs[at] - offs[at - 1]))
+        size = median_low(offs[at:]) - median_low(offs[:at])
+        jumps[int(rank)] = max(jumps.get(int(rank), 0), size, key=abs)
     return [
         *_missing(job),
         *_double(job),
@@ -46,7 +61,10 @@ def rank_consistency(
         *_partly_recorded(matched),
         *_damaged(job),
         *_clocks_apart(job, clocks),
-        *_clocks_set(matched),
+        *(
+            _odd("clock_set", "notice", each, f"{words} during the recording")
+            for words, each in _steps(jumps, ("forward", "back"))
+        ),
         *_clocks_set_between(job, clocks),
     ]
 
@@ -257,29 +275,6 @@ def _steps(found: dict[int, int], words: tuple[str, str]) -> Iterator[tuple[str,
             most = span_text(max(sign * found[rank] for rank in ranks) / 1e9)
             clock = f"clock {most}" if len(ranks) == 1 else f"clocks up to {most}"
             yield f"{ranks_text(ranks)}: {clock} {word}", ranks
-
-
-def _clocks_set(matched: MatchedCollectives) -> Iterator[JobOddity]:
-    """Ranks whose clock was set during the recording: from some collective on, all end at another
-    time beside the median rank, or beside the lowest of two.
-    """
-    sure = matched.shared.filter(pl.col("collective").is_in(BOTH_SIDES), how="seq")
-    rows = matched.arrivals.join(sure.select("collective_id", "group", "seq"), on="collective_id")
-    several, end = pl.len() > 2, pl.col("end_ns")
-    beside = (
-        pl.when(several).then(end.quantile(0.5, "lower")).otherwise(end.sort_by("rank").first())
-    )
-    off = (end - beside.over("collective_id").cast(pl.Int64)).alias("off")
-    rows = rows.with_columns(off).sort("group", "rank", "seq")
-    far = pl.col("off").diff().over("group", "rank").abs() >= CLOCK_STEP_NS
-    jumps: dict[int, int] = {}
-    for (_, rank), own in rows.filter(far.any().over("group", "rank")).group_by("group", "rank"):
-        offs = own["off"].to_list()
-        at = max(range(1, len(offs)), key=lambda at: abs(offs[at] - offs[at - 1]))
-        size = median_low(offs[at:]) - median_low(offs[:at])
-        jumps[int(rank)] = max(jumps.get(int(rank), 0), size, key=abs)
-    for words, each in _steps(jumps, ("forward", "back")):
-        yield _odd("clock_set", "notice", each, f"{words} during the recording")
 
 
 def _clocks_set_between(job: Job, clocks: pl.DataFrame) -> Iterator[JobOddity]:

@@ -41,12 +41,10 @@ from foretrace.read.workers import spread
 from foretrace.schema.documents.sets import LeftOut
 
 MEMBERS = 1 << 14  # of a zip that holds a job: it has many ranks with short names
-_MOST_NUMBERS = 1 << 20
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that time
 _BASE, _PER_BYTE = 128 << 20, 4  # memory of a process: its own, and for each byte of JSON
 RETRIES = 3  # of a Ray task whose worker or node died
 _WAITING = 2  # Ray tasks for each core: one runs, the next is ready
-_CONNECT_S = 10
 _LOOK_S = 10  # between two looks at whether a cluster that does not answer still has nodes
 LOST = "the Ray workers that read it were lost; see `ray status`, or read it without --ray"
 
@@ -121,7 +119,7 @@ def numbers(option: str, text: str | None) -> frozenset[int] | None:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         low, high = whole(first), whole(last) if dash else whole(first)
-        if low is None or high is None or low < 0 or not 0 <= high - low < _MOST_NUMBERS:
+        if low is None or high is None or low < 0 or not 0 <= high - low < 1 << 20:
             raise UsageError(f"{option} {text!r}: write numbers and ranges, as in 0-63,128")
         chosen.update(range(low, high + 1))
     return frozenset(chosen)
@@ -224,7 +222,7 @@ def _connected(address: str) -> tuple[Any, bool]:
         # fail at once where nothing listens: Ray would wait for minutes
         host, _, port = address.removeprefix("ray://").rpartition(":")
         if host and port.isdigit():
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as problem:
         what = f"--ray {address}: no Ray cluster answers ({problem})"

@@ -104,23 +104,6 @@ class Doing(Struct, frozen=True):
         }
 
 
-def work_of(trace: Trace) -> RankWork:
-    """The GPU work of a rank; where there is none, its ops and collectives on the host.
-
-    Collectives are known by their name, or by what is recorded beside them.
-    """
-    gpu, host = trace.gpu, trace.host
-    if not len(gpu):
-        return _work_on_host(trace)
-    name, kind = host.name[gpu.id], np.where(gpu.is_kernel, COMPUTE, COPY)
-    used = distinct(name[gpu.is_kernel]).tolist()
-    talking = [at for at in used if families.decode(host.names[at]).role == KINDS[COMMS]]
-    stated = np.isin(gpu.id, trace.tables["comms"]["event"].to_numpy())
-    kind[gpu.is_kernel & (np.isin(name, talking) | stated)] = COMMS
-    rows = np.flatnonzero(gpu.usable)
-    return RankWork(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
-
-
 def _work_on_host(trace: Trace) -> RankWork:
     host, talking, loading = trace.host, ranges(trace, HOST_COMMS), ranges(trace, DATA)
     data = IntervalUnion(host.start[loading], host.end[loading])
@@ -344,12 +327,39 @@ def _kept(entry: str) -> RankPart | None:
 
 def reduced(trace: Trace, file_bytes: int) -> RankPart:
     """The part of one trace."""
-    work = work_of(trace)
+    # The GPU work of a rank; where there is none, its ops and collectives on the host.
+    # Collectives are known by their name, or by what is recorded beside them.
+    gpu, host = trace.gpu, trace.host
+    if not len(gpu):
+        work = _work_on_host(trace)
+    else:
+        name, kind = host.name[gpu.id], np.where(gpu.is_kernel, COMPUTE, COPY)
+        used = distinct(name[gpu.is_kernel]).tolist()
+        talking = [at for at in used if families.decode(host.names[at]).role == KINDS[COMMS]]
+        stated = np.isin(gpu.id, trace.tables["comms"]["event"].to_numpy())
+        kind[gpu.is_kernel & (np.isin(name, talking) | stated)] = COMMS
+        rows = np.flatnonzero(gpu.usable)
+        work = RankWork(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
     found, now = windows(trace, work), doing(trace, work)
     kernels = kernels_table(trace, work, found)
+    # one part and no query as a rule: a query over a few rows takes longer than the rows
+    parts = (
+        [_host_collectives(trace, found)] if len(ranges(trace, HOST_COMMS)) or work.on_host else []
+    )
+    if not work.on_host:
+        parts.append(_on_gpu(trace, work, found))
+    frame = pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
+    frame = frame[np.lexsort([frame[name].to_numpy() for name in ("id", "start_ns", "launch_ns")])]
+    order, since = _since(frame, found)
+    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
+    before = now.between(since, start)
+    before["comms_ns"] -= before["both_ns"]  # the five times add up
+    alone = end - start - now.compute.between(start, end)
+    columns = {"order": order, "since_ns": since, "alone_ns": alone}
+    columns |= {name: before[name] for name in _BEFORE}
     frames = {
         "steps": steps_table(found, work, now),
-        "collectives": collectives_table(trace, work, found, now),
+        "collectives": frame.hstack([pl.Series(name, values) for name, values in columns.items()]),
         "spans": spans_table(trace, work, found),
         "host": host_table(trace, found),
         "kernels": kernels,
@@ -528,26 +538,6 @@ _ASKED = ("c10d::", "c10d_functional::", "_c10d_functional::")
 # in and out are equal: the message is the tensor
 _OF_ONE_SIZE = ("all-reduce", "broadcast", "reduce", "send", "receive")
 _WRITTEN = {own: (name, size) for name, (own, size) in ELEMENT_TYPES.items()}
-
-
-def collectives_table(trace: Trace, work: RankWork, found: Windows, now: Doing) -> pl.DataFrame:
-    """The table `collectives`, in order of launch."""
-    # one part and no query as a rule: a query over a few rows takes longer than the rows
-    parts = (
-        [_host_collectives(trace, found)] if len(ranges(trace, HOST_COMMS)) or work.on_host else []
-    )
-    if not work.on_host:
-        parts.append(_on_gpu(trace, work, found))
-    frame = pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
-    frame = frame[np.lexsort([frame[name].to_numpy() for name in ("id", "start_ns", "launch_ns")])]
-    order, since = _since(frame, found)
-    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
-    before = now.between(since, start)
-    before["comms_ns"] -= before["both_ns"]  # the five times add up
-    alone = end - start - now.compute.between(start, end)
-    columns = {"order": order, "since_ns": since, "alone_ns": alone}
-    columns |= {name: before[name] for name in _BEFORE}
-    return frame.hstack([pl.Series(name, values) for name, values in columns.items()])
 
 
 def _since(frame: pl.DataFrame, found: Windows) -> tuple[list[int], Ints]:

@@ -38,13 +38,29 @@ def summarize(job: Job) -> documents.JobDocument:
     """Run every analysis once."""
     matched, clocks, waited = timed_collectives(job)
     same = rank_consistency(job, matched, clocks)
-    times = _without_clock_steps(exposure(job), same)
+    odd = [rank for each in same if each.code == "clock_set" for rank in each.ranks]
+    far = (pl.col("wall_ns") - pl.col("wall_ns").median().over("step")).abs() >= CLOCK_STEP_NS
+    times = exposure(job).with_columns(pl.col("whole") & ~(pl.col("rank").is_in(odd) & far))
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, matched), matched.shared
     late, slow = stragglers(waited, job), outliers(job, matched, sent)
     unnamed = matched.collectives.filter(pl.col("group") == "").select("collective_id")
     entry, ranks = _entry(job, counted), _rank_rows(job, counted, waited, clocks, late)
     homes = _host_rows(job, hosts(waited, job, late), waited, times)
+    found = overlap(job, waited)
+    rows = []
+    for row in found.iter_rows(named=True):
+        each = max(row["ranks"] * steps, 1)
+        total, exposed, wait = (
+            _per(row[name], each) for name in ("total_ns", "exposed_ns", "wait_ns")
+        )
+        what = (row["group"], row["collective"], row["count"] / each)
+        rows.append(documents.JobOverlap(*what, total or 0, exposed or 0, wait, row["ranks"]))
+    stages = (
+        bubbles(job, matched, waited)
+        .group_by("stage")
+        .agg(pl.col("rank").unique().sort(), pl.col("bubble_ns", "wall_ns").mean())
+    )
     return documents.JobDocument(
         schema=documents.SCHEMA,
         job=entry,
@@ -56,8 +72,11 @@ def summarize(job: Job) -> documents.JobDocument:
         by_order=shared.filter(pl.col("collective") != "send", how="order").height,
         undecided=_undecided(waited),
         perfect_overlap_ns=_whole(perfect(counted).median()),
-        overlap=_overlap_rows(overlap(job, waited), steps),
-        bubbles=_bubble_rows(bubbles(job, matched, waited)),
+        overlap=rows,
+        bubbles=[
+            documents.JobBubble(stage, ranks, round(bubble), bubble / wall if wall else 0.0)
+            for stage, ranks, bubble, wall in stages.sort("stage").iter_rows()
+        ],
         path=_path(job, matched, clocks, typical(times), _suspects(entry, ranks, homes), slow),
         network=_rows(documents.JobNetwork, bandwidths(sent)),
         outliers=_rows(documents.JobOutlier, slow),
@@ -66,13 +85,6 @@ def summarize(job: Job) -> documents.JobDocument:
         left_out=list(job.left_out),
         unnamed=matched.arrivals.join(unnamed, on="collective_id", how="semi").height,
     )
-
-
-def _without_clock_steps(times: pl.DataFrame, same: list[documents.JobOddity]) -> pl.DataFrame:
-    """A step in which the clock of a rank was set does not count: nobody knows how long it took."""
-    odd = [rank for each in same if each.code == "clock_set" for rank in each.ranks]
-    far = (pl.col("wall_ns") - pl.col("wall_ns").median().over("step")).abs() >= CLOCK_STEP_NS
-    return times.with_columns(pl.col("whole") & ~(pl.col("rank").is_in(odd) & far))
 
 
 def _rows(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:
@@ -182,30 +194,6 @@ def _cells(times: pl.DataFrame, waited: pl.DataFrame) -> list[documents.JobCell]
     joined = times.join(waits, on=key, how="left").join(delays(waited), on=key, how="left")
     late = pl.when(pl.col("wait_ns").is_not_null()).then(pl.col("delays_ns").fill_null(0))
     return _rows(documents.JobCell, joined.with_columns(late.alias("delays_ns")).sort(key))
-
-
-def _overlap_rows(found: pl.DataFrame, steps: int) -> list[documents.JobOverlap]:
-    """Means per step of the ranks of each kind of group."""
-    rows = []
-    for row in found.iter_rows(named=True):
-        each = max(row["ranks"] * steps, 1)
-        total, exposed, wait = (
-            _per(row[name], each) for name in ("total_ns", "exposed_ns", "wait_ns")
-        )
-        what = (row["group"], row["collective"], row["count"] / each)
-        rows.append(documents.JobOverlap(*what, total or 0, exposed or 0, wait, row["ranks"]))
-    return rows
-
-
-def _bubble_rows(found: pl.DataFrame) -> list[documents.JobBubble]:
-    """Means per rank and step of each stage."""
-    stages = found.group_by("stage").agg(
-        pl.col("rank").unique().sort(), pl.col("bubble_ns", "wall_ns").mean()
-    )
-    return [
-        documents.JobBubble(stage, ranks, round(bubble), bubble / wall if wall else 0.0)
-        for stage, ranks, bubble, wall in stages.sort("stage").iter_rows()
-    ]
 
 
 def _suspects(

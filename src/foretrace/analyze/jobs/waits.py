@@ -59,25 +59,6 @@ def with_beside(found: pl.DataFrame, matched: MatchedCollectives) -> pl.DataFram
     """Arrivals with `beside`, which those share that compare with each other, and `behind_ns`: how
     much later a rank came than the median of them. Both are null where nothing compares.
     """
-    pairs = _pairs(matched)
-    if pairs.is_empty():
-        return found.with_columns(
-            pl.when(~pl.col("pair")).then("collective_id").alias("beside"),
-            pl.when(~pl.col("pair")).then("late_ns").alias("behind_ns"),
-        )
-    found = found.join(pairs, on=("collective_id", "rank"), how="left")
-    usual = found.filter(pl.col("set").is_not_null()).group_by("set").agg(
-        pl.col("start_ns").quantile(0.5, "lower").cast(pl.Int64).alias("usual_ns")
-    )  # fmt: skip
-    behind = pl.col("start_ns") - pl.col("usual_ns")
-    return found.join(usual, on="set", how="left").with_columns(
-        pl.when("pair").then("set").otherwise("collective_id").alias("beside"),
-        pl.when("pair").then(behind).otherwise("late_ns").alias("behind_ns"),
-    )
-
-
-def _pairs(matched: MatchedCollectives) -> pl.DataFrame:
-    """The two arrivals of each send with `set`: the same side of the same transfer elsewhere."""
     both = matched.collectives.filter(pl.col("collective") == "send", pl.col("present") == 2)
     stages = matched.members.with_columns(
         pl.int_range(pl.len()).over("group").alias("stage"),
@@ -102,7 +83,21 @@ def _pairs(matched: MatchedCollectives) -> pl.DataFrame:
         )
         for n, side in enumerate(("sender", "receiver"))
     ]
-    return pl.concat(sides)
+    pairs = pl.concat(sides)
+    if pairs.is_empty():
+        return found.with_columns(
+            pl.when(~pl.col("pair")).then("collective_id").alias("beside"),
+            pl.when(~pl.col("pair")).then("late_ns").alias("behind_ns"),
+        )
+    found = found.join(pairs, on=("collective_id", "rank"), how="left")
+    usual = found.filter(pl.col("set").is_not_null()).group_by("set").agg(
+        pl.col("start_ns").quantile(0.5, "lower").cast(pl.Int64).alias("usual_ns")
+    )  # fmt: skip
+    behind = pl.col("start_ns") - pl.col("usual_ns")
+    return found.join(usual, on="set", how="left").with_columns(
+        pl.when("pair").then("set").otherwise("collective_id").alias("beside"),
+        pl.when("pair").then(behind).otherwise("late_ns").alias("behind_ns"),
+    )
 
 
 def causes(job: Job, found: pl.DataFrame) -> pl.DataFrame:
@@ -127,23 +122,18 @@ def causes(job: Job, found: pl.DataFrame) -> pl.DataFrame:
     most = pl.max_horizontal(CAUSES)
     first = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in CAUSES)
     cause = pl.when(pl.col("new") >= 0.5).then(first).otherwise(pl.lit("earlier"))
-    return (
-        _with_carried(excess)
-        .with_columns(new.clip(0, 1).alias("new"))
-        .select("collective_id", "rank", "since_ns", "new", cause.alias("found_cause"))
-    )
-
-
-def _with_carried(late: pl.DataFrame) -> pl.DataFrame:
-    """`carried_ns`: how far the others are ahead, because they computed under earlier collectives
-    of the step while they waited for this rank. So much of its delay has no new cause.
-    """
+    # `carried_ns`: how far the others are ahead, because they computed under earlier collectives
+    # of the step while they waited for this rank. So much of its delay has no new cause.
     lead = pl.min_horizontal("behind_ns", pl.col("usual_under") - pl.col("under")).clip(0)
     within = ("rank", "group", "step")
     before = lead.cum_max().shift(1).over(within, order_by="since_ns").fill_null(0)
     last = lead.shift(1).over(within, order_by="since_ns").fill_null(0)
     steps = pl.col("step").fill_null(WITHOUT_STEPS) != WITHOUT_STEPS
-    return late.with_columns(pl.when(steps).then(before).otherwise(last).alias("carried_ns"))
+    return (
+        excess.with_columns(pl.when(steps).then(before).otherwise(last).alias("carried_ns"))
+        .with_columns(new.clip(0, 1).alias("new"))
+        .select("collective_id", "rank", "since_ns", "new", cause.alias("found_cause"))
+    )
 
 
 def _spent(job: Job) -> pl.LazyFrame:
@@ -290,8 +280,16 @@ def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.Dat
     late = (pl.col("behind_ns") > pl.col("error_ns")).fill_null(False)
     found = with_beside(found, matched).with_columns(late.alias("late"))
     why = aligned(causes(job, found), clocks, "since_ns")
+    apart = pl.when("pair").then(pl.lit("pipeline")).otherwise(pl.lit("clock"))
     found = found.join(why, on=("collective_id", "rank"), how="left").with_columns(
-        _cause(), (pl.col("delays_ns") * pl.col("new")).round()
+        pl.when("late")
+        .then("found_cause")
+        .when(pl.col("last") & (pl.col("spread_ns") <= pl.col("error_ns")))
+        .then(pl.lit("none"))
+        .when("last")
+        .then(apart)
+        .alias("cause"),
+        (pl.col("delays_ns") * pl.col("new")).round(),
     )
     known = pl.col("error_ns") <= pl.col("end_ns") - pl.col("start_ns")
     times = (pl.when(known).then(name) for name in ("wait_ns", "transfer_ns"))
@@ -329,17 +327,6 @@ def _timed(found: pl.DataFrame) -> pl.DataFrame:
         pl.Series("caused_ns", caused),
         pl.Series("delays_ns", delays),
     )
-
-
-def _cause() -> pl.Expr:
-    """The cause of late ranks, and what is known about the last rank if it is not late."""
-    apart = pl.when("pair").then(pl.lit("pipeline")).otherwise(pl.lit("clock"))
-    return (
-        pl.when("late").then("found_cause")
-        .when(pl.col("last") & (pl.col("spread_ns") <= pl.col("error_ns"))).then(pl.lit("none"))
-        .when("last").then(apart)
-        .alias("cause")
-    )  # fmt: skip
 
 
 def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
@@ -456,7 +443,16 @@ def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
         .join(slowness(job, _equals(waits, counted)), on="rank", how="left")
         .with_columns(pl.col(counts).cast(pl.Int64).fill_null(0), pl.col("cause").fill_null(""))
     )
-    slow = _slow(_length(job), waits["step"].n_unique())
+    compute, extra, more = pl.col("cause") == "compute", pl.col("code_ns"), pl.col("gpu_ns")
+    enough = pl.col("delays_ns") / max(waits["step"].n_unique(), 1) / 4
+    broad = (pl.col("gpu_factor") >= _SLOWER) & (pl.col("slower") >= _BROAD)
+    told = (
+        pl.when(compute & broad & (more >= extra) & (more >= enough)).then(pl.lit("gpu"))
+        .when(compute & (extra > more) & (extra >= enough)).then(pl.lit("code"))
+        .when(pl.col("cause") == "host").then(pl.lit("host"))
+        .otherwise(pl.lit(""))
+    )  # fmt: skip
+    slow = pl.when(pl.col("delays_ns") >= NOTABLE * _length(job)).then(told).otherwise(pl.lit(""))
     return found.with_columns(slow.alias("slow")).sort(
         "made_others_wait_ns", "rank", descending=(True, False)
     )
@@ -467,20 +463,6 @@ def _length(job: Job) -> float:
     span = pl.col("window_end_ns") - pl.col("window_start_ns")
     by_rank = job.table("steps").group_by("rank").agg(span.sum().alias("length"))
     return float(by_rank.select(pl.col("length").median()).collect().item() or 0)
-
-
-def _slow(length: float, steps: int) -> pl.Expr:
-    """What the evidence says is slow: it explains at least a quarter of the delay."""
-    compute, extra, more = pl.col("cause") == "compute", pl.col("code_ns"), pl.col("gpu_ns")
-    enough = pl.col("delays_ns") / max(steps, 1) / 4
-    broad = (pl.col("gpu_factor") >= _SLOWER) & (pl.col("slower") >= _BROAD)
-    told = (
-        pl.when(compute & broad & (more >= extra) & (more >= enough)).then(pl.lit("gpu"))
-        .when(compute & (extra > more) & (extra >= enough)).then(pl.lit("code"))
-        .when(pl.col("cause") == "host").then(pl.lit("host"))
-        .otherwise(pl.lit(""))
-    )  # fmt: skip
-    return pl.when(pl.col("delays_ns") >= NOTABLE * length).then(told).otherwise(pl.lit(""))
 
 
 def hosts(waits: pl.DataFrame, job: Job, ranks: pl.DataFrame) -> pl.DataFrame:

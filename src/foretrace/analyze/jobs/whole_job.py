@@ -106,9 +106,6 @@ def covered(work: pl.DataFrame, asked: pl.DataFrame) -> Ints:
     return IntervalUnion(*busy).between(*stretch)
 
 
-_ROWS = 1 << 20  # of a table, put into one file
-
-
 class Job:
     """All ranks of a job. `table` scans the parts on disk; `close` deletes them."""
 
@@ -187,7 +184,7 @@ class Job:
                 own = pl.Series("rank", [rank], pl.Int64).new_from_index(0, table.height)
                 held[name].append(table.insert_column(0, own))
                 rows[name] += table.height
-                if rows[name] >= _ROWS:
+                if rows[name] >= 1 << 20:  # of a table, put into one file
                     self._put(name, held[name])
                     held[name], rows[name] = [], 0
             os.unlink(self._part(number))

@@ -26,7 +26,6 @@ from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text
 from foretrace.model.order import Case
 
-MATMUL = "aten::addmm"
 # ATen's kernel tries the tanh form first: the first lambda of this function is it, the second the
 # error function.
 TANH = "GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#1}"
@@ -62,7 +61,7 @@ def _check(seen: Seen) -> Found:
 
 def _follows(left: Case, right: Case) -> bool:
     """Whether the second applies an activation to a tensor of the size of the first's result."""
-    bias = left.call.tensor(0) if left.call and left.op == MATMUL else None
+    bias = left.call.tensor(0) if left.call and left.op == "aten::addmm" else None
     vector = left.role == "gemm" and bias is not None and len(bias.dims) == 1
     result = right.call.tensor(0) if right.call else None
     sized = result is not None and left.bytes_written and result.bytes == left.bytes_written

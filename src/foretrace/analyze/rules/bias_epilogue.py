@@ -31,7 +31,13 @@ ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 @rule("A bias added inside a matmul", "gpu ops", example="linear_compiled")
 def _check(seen: Seen) -> Found:
-    alone, device = _alone(seen), seen.device
+    # Cases whose op launched only this kernel (a memset may be the library's own counter).
+    order, call = seen.order, seen.trace.origins.call
+    busy = call[(call >= 0) & ~seen.gpu.is_memset]
+    launched = np.bincount(busy, minlength=int(call.max(initial=0)) + 1)
+    shared = launched[np.maximum(call[order.row], 0)] != 1
+    excluded = order.case[shared | (order.op < 0)].tolist()
+    alone, device = frozenset(range(len(order.cases))) - frozenset(excluded), seen.device
     matmuls = [case for case in seen.cases if case.role == "gemm" and case.count]
     proofs = {case.number: _proof(case, alone) for case in matmuls}
     whole = seen.together([case for case in matmuls if proofs[case.number]])
@@ -61,16 +67,6 @@ def _check(seen: Seen) -> Found:
     evidence = {"matmuls": whole.count, "activations": activations, "kernels": kernels}
     evidence |= {"avoided_bytes": moved, "avoided_ns": least} if moved else {}
     yield seen.found(title, detail, evidence, whole.events)
-
-
-def _alone(seen: Seen) -> frozenset[int]:
-    """Cases whose op launched only this kernel (a memset may be the library's own counter)."""
-    order, call = seen.order, seen.trace.origins.call
-    busy = call[(call >= 0) & ~seen.gpu.is_memset]
-    launched = np.bincount(busy, minlength=int(call.max(initial=0)) + 1)
-    shared = launched[np.maximum(call[order.row], 0)] != 1
-    excluded = order.case[shared | (order.op < 0)].tolist()
-    return frozenset(range(len(order.cases))) - frozenset(excluded)
 
 
 def _proof(case: Case, alone: frozenset[int]) -> str:

@@ -139,9 +139,13 @@ def _parts(seen: Seen) -> Parts:
         return found
 
     copied = gpu.is_memcpy & seen.host.named(lambda name: "DtoD" in name)[gpu.id]
-    small = (rows(_fusable(seen)) | copied) & ~np.isin(trace.grouped.names, KEPT)[
-        trace.grouped.group
-    ]
+    plain = ["vectorized_elementwise_kernel" in case.name for case in seen.cases]
+    alone = [_small(case) and not each for case, each in zip(seen.cases, plain, strict=True)]
+    found: Bools = np.array(alone, bool)[seen.order.case]
+    for far in REACH:
+        places = seen.following(far, lambda left, right: _small(left) and _small(right))
+        found[places], found[places - far] = True, True
+    small = (rows(found) | copied) & ~np.isin(trace.grouped.names, KEPT)[trace.grouped.group]
     matmuls = rows(np.array([case.role in MATMULS for case in order.cases])[order.case])
     steps = [(span.work, trace.spans.since(span)) for span in trace.spans.steps if len(span.work)]
 
@@ -162,17 +166,6 @@ def _parts(seen: Seen) -> Parts:
         np.flatnonzero(matmuls & counted),
         median(matmuls),
     )
-
-
-def _fusable(seen: Seen) -> Bools:
-    """Launches of small kernels that have a neighbour to fuse with, or are not vectorized."""
-    plain = ["vectorized_elementwise_kernel" in case.name for case in seen.cases]
-    alone = [_small(case) and not each for case, each in zip(seen.cases, plain, strict=True)]
-    found: Bools = np.array(alone, bool)[seen.order.case]
-    for far in REACH:
-        places = seen.following(far, lambda left, right: _small(left) and _small(right))
-        found[places], found[places - far] = True, True
-    return found
 
 
 def _small(case: Case) -> bool:

@@ -26,14 +26,19 @@ from foretrace.model.intervals import Ints
 
 # Known shapes take 0.04 to 0.13 ms with the profiler on, new ones 55 ms (an H200's host).
 SLOW_NS = 5_000_000
-FEWEST = 2
 
 
 @rule("cuDNN plans made for new shapes", "gpu ops shapes", realised=0.9)
 def _check(seen: Seen) -> Found:
-    host, rows = seen.host, _new(seen)
+    host = seen.host
+    calls = np.flatnonzero(host.is_op & host.lasting & host.named(lambda name: "cudnn" in name))
+    shapes = seen.trace.arguments.numbers(calls)
+    calls, shapes = calls[shapes >= 0], shapes[shapes >= 0]
+    key = host.name[calls].astype(np.int64) * (int(shapes.max(initial=0)) + 1) + shapes
+    # the first call of each op and shape
+    rows: Ints = calls[np.sort(np.unique(key, return_index=True)[1])]
     rows = seen.inside_steps(rows[host.self_length[rows] >= SLOW_NS])
-    if len(rows) < FEWEST:
+    if len(rows) < 2:
         return
     time = host.self_length[rows]
     spent, median = seen.step(int(time.sum())), float(np.median(time))
@@ -53,14 +58,3 @@ def _check(seen: Seen) -> Found:
     evidence |= {"first_shape": first, "last_shape": last}
     flash = " (pad the cache), or use flash attention" if "attention" in ops else ""
     yield seen.found(title, detail, evidence, rows, saved, f"keep the shapes fixed{flash}")
-
-
-def _new(seen: Seen) -> Ints:
-    """Calls of cuDNN ops whose shapes no call of the op before them had."""
-    host = seen.host
-    calls = np.flatnonzero(host.is_op & host.lasting & host.named(lambda name: "cudnn" in name))
-    shapes = seen.trace.arguments.numbers(calls)
-    calls, shapes = calls[shapes >= 0], shapes[shapes >= 0]
-    key = host.name[calls].astype(np.int64) * (int(shapes.max(initial=0)) + 1) + shapes
-    found: Ints = calls[np.sort(np.unique(key, return_index=True)[1])]
-    return found

@@ -29,17 +29,15 @@ from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.spans import Span
 
-FEWEST = 6
 # Of ten equal steps on an H200 53% of the pairs rise and the thirds differ by 0.2%; with a growing
 # cache all pairs rise and the last third is 62% above the first.
 RISING, GROWTH = 0.9, 0.1
-FEW = 64  # of these the pairs are compared one by one
 
 
 @rule("Steps that take longer and longer", "gpu steps", fixes="cache_by_cat")
 def _check(seen: Seen) -> Found:
     steps = [span for span in seen.trace.spans.steps if len(span.work)]
-    if len(steps) < FEWEST:
+    if len(steps) < 6:
         return
     busy, host = [seen.trace.spans.busy(span) for span in steps], [span.cpu_ns for span in steps]
     on_gpu = _drift(busy)
@@ -80,7 +78,7 @@ def _drift(times: list[int]) -> tuple[float, float, float, int] | None:
 
 def _rising(time: Ints) -> int:
     """How many pairs rise; by halves, as all pairs of many steps do not fit the memory."""
-    if len(time) <= FEW:
+    if len(time) <= 64:  # of these the pairs are compared one by one
         return int(np.triu(time[None, :] > time[:, None], 1).sum())
     left, right = np.array_split(time, 2)
     return int(np.searchsorted(np.sort(left), right).sum()) + _rising(left) + _rising(right)

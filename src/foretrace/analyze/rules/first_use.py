@@ -26,7 +26,6 @@ from foretrace.model.intervals import IntervalUnion, Ints, union_length
 
 LONG_NS = 1_000_000
 IDLE = 0.1  # part of a call in which the GPU may work
-WORTH_TELLING = 0.2
 
 
 @rule("Runtime calls that set up the GPU", "gpu clock")
@@ -40,7 +39,7 @@ def _check(seen: Seen) -> Found:
         begin, end = (at - seen.gpu.lag for at in seen.trace.spans.window(steps[0]))
     calls, recorded = _calls(seen, begin, end), end - begin
     taken = union_length(host.start[calls], np.minimum(host.end[calls], end))
-    if not len(calls) or taken < WORTH_TELLING * recorded:
+    if not len(calls) or taken < 0.2 * recorded:
         return
     longest = calls[np.argsort(-host.length[calls], kind="stable")][:LISTED]
     named = [{"call": host.names[host.name[row]], "ns": int(host.length[row])} for row in longest]

@@ -26,7 +26,6 @@ from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.order import Case
 
-ARCH = "sm_90"
 NAMESPACE = "pytorch_flash::"
 # cuDNN was measured with head sizes 64 and 128.
 LARGEST_HEAD = 128
@@ -46,7 +45,7 @@ RATIO = 1.98
     example="attention_flash_8x16x1024x64_bf16",
 )
 def _check(seen: Seen) -> Found:
-    hopper = seen.device is not None and seen.device.arch == ARCH
+    hopper = seen.device is not None and seen.device.arch == "sm_90"
     whole = seen.where(_replaceable) if hopper else None
     if whole is None:
         return

@@ -28,7 +28,6 @@ from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Ints
 
 ROLES = ("pointwise", "reduction", "copy")
-ATEN = "aten_"
 
 
 @rule(
@@ -67,7 +66,7 @@ def _runs(seen: Seen) -> tuple[Ints, Ints]:
     if not len(mine):
         return mine, mine
     aten = np.zeros(len(gpu), bool)
-    is_aten = np.array([case.id.family.startswith(ATEN) for case in order.cases], bool)
+    is_aten = np.array([case.id.family.startswith("aten_") for case in order.cases], bool)
     aten[order.row] = is_aten[order.case]
     small = (aten & np.isin(roles, ROLES))[mine]
     breaks = np.ones(len(mine), bool)

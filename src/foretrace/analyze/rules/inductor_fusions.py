@@ -20,7 +20,6 @@ ops and lines of the program; they replace the names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,26 @@ def _check(seen: Seen) -> Found:
     if whole is None:
         return
     libraries = {case.role for case in seen.cases if not _is_generated(case)}
-    kernels = [_entry(seen, *found, libraries) for found in _kernels(seen, whole.cases)]
+    order, by_number = seen.order, {case.number: case for case in whole.cases}
+    rows = np.flatnonzero(order.counts & np.isin(order.case, list(by_number)))
+    names = [by_number[number].name for number in order.case[rows].tolist()]
+    launches = pl.DataFrame(
+        {"name": names, "case": order.case[rows], "event": order.op[rows], "ns": order.length[rows]}
+    )
+    triton = seen.trace.origins.tables["triton"]
+    hashes = triton.select(pl.col("event").cast(pl.Int64), "kernel_hash")
+    code = pl.col("kernel_hash")
+    found = (
+        launches.join(hashes, on="event", how="left")
+        .with_columns(code.fill_null(code.drop_nulls().first().over("name")))
+        .group_by("name", "kernel_hash")
+        .agg(pl.col("case").mode().min(), pl.len(), pl.col("ns").median(), sum=pl.col("ns").sum())
+        .sort("sum", "name", descending=[True, False])
+    )
+    kernels = [
+        _entry(seen, by_number[number], count, median, libraries)
+        for _, _, number, count, median, _ in found.iter_rows()
+    ]
     lines = [_line(entry) for entry in kernels[:SPELT_OUT]]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
@@ -66,31 +84,6 @@ def _check(seen: Seen) -> Found:
 
 def _is_generated(case: Case) -> bool:
     return case.id.family.startswith("inductor")
-
-
-def _kernels(seen: Seen, cases: list[Case]) -> Iterator[tuple[Case, int, float]]:
-    """Each kernel once, whatever its shapes: its commonest case, its launches and median time.
-
-    Two graphs may each have a kernel of one name: the hash of the code tells them apart.
-    """
-    order, by_number = seen.order, {case.number: case for case in cases}
-    rows = np.flatnonzero(order.counts & np.isin(order.case, list(by_number)))
-    names = [by_number[number].name for number in order.case[rows].tolist()]
-    launches = pl.DataFrame(
-        {"name": names, "case": order.case[rows], "event": order.op[rows], "ns": order.length[rows]}
-    )
-    triton = seen.trace.origins.tables["triton"]
-    hashes = triton.select(pl.col("event").cast(pl.Int64), "kernel_hash")
-    code = pl.col("kernel_hash")
-    found = (
-        launches.join(hashes, on="event", how="left")
-        .with_columns(code.fill_null(code.drop_nulls().first().over("name")))
-        .group_by("name", "kernel_hash")
-        .agg(pl.col("case").mode().min(), pl.len(), pl.col("ns").median(), sum=pl.col("ns").sum())
-        .sort("sum", "name", descending=[True, False])
-    )
-    for _, _, number, count, median, _ in found.iter_rows():
-        yield by_number[number], count, median
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -30,8 +30,6 @@ from foretrace.base.units import percent_text, plural
 from foretrace.model.costs.limits import occupancy
 from foretrace.model.order import Case
 
-LOW = 0.25
-WORTH_TELLING = 0.05
 BOUNDS = {
     "compute": "It is compute-bound all the same",
     "memory": "It is memory-bound all the same",
@@ -46,13 +44,13 @@ WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 def _check(seen: Seen) -> Found:
     order = seen.order
     whole = max(int(order.length[order.counts].sum()), 1)
-    large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole]
+    large = [case for case in order.cases if case.ns >= 0.05 * whole]
     large = [case for case in large if case.bound not in EXPLAINED]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
     known = [_entry(seen, case, place, case.ns / whole) for case, place in pairs]
     shares = [entry["occupancy"] for entry in known]
-    low = [at for at, share in enumerate(shares) if share is not None and share < LOW]
+    low = [at for at, share in enumerate(shares) if share is not None and share < 0.25]
     if not low:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))

@@ -24,8 +24,6 @@ from foretrace.analyze.rules._seen import Found, Seen, bandwidth_ns, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.costs import Tensor
 
-OP = "aten::masked_fill"
-
 
 @rule(
     "masked_fill that copies its input first",
@@ -35,7 +33,7 @@ OP = "aten::masked_fill"
 )
 def _check(seen: Seen) -> Found:
     gpu, origins = seen.gpu, seen.trace.origins
-    ops = seen.within(origins.op, lambda name: name == OP)
+    ops = seen.within(origins.op, lambda name: name == "aten::masked_fill")
     calls = origins.calls(ops)
     rows = np.flatnonzero((calls >= 0) & seen.counted & gpu.usable)
     rows = rows[np.bincount(calls[rows])[calls[rows]] > 1]

@@ -22,7 +22,6 @@ import numpy as np
 
 from foretrace.analyze.rules._seen import Found, Seen, bare, listing, rule
 from foretrace.base.units import plural, time_text
-from foretrace.model.intervals import Ints
 from foretrace.model.reach import is_view
 
 NAMED = 8  # the names that fit one line of the detail
@@ -42,21 +41,17 @@ def _check(seen: Seen) -> Found:
         host.names[numbers[at]]: seen.each(int(count[at]))
         for at in np.lexsort((numbers, -own)).tolist()
     }
-    host_ns = _usual_ns(seen, rows)
+    start, own_ns = host.start[rows], host.self_length[rows]
+    if not seen.order.steps:
+        host_ns = int(own_ns.sum())
+    else:
+        spans = [span for span in seen.trace.spans.steps if len(span.work)]
+        usual = sorted(spans, key=lambda span: span.start_ns)[len(spans) > 1 :]
+        times = [own_ns[(span.start_ns <= start) & (start < span.end_ns)].sum() for span in usual]
+        host_ns = int(np.median(times))
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     title = f"{plural(sum(calls.values()), 'op call')} {seen.per} only for shapes and strides"
     spent, shown = f"{time_text(host_ns)} of host time {seen.per}", listing(names[:NAMED] + more)
     detail = f"{shown} launched nothing and took {spent}. {seen.host_note()}"
     yield seen.found(title, detail, {"calls": calls, "host_ns": host_ns}, rows)
-
-
-def _usual_ns(seen: Seen, rows: Ints) -> int:
-    """The host time of these calls in a step: the median of those after the first."""
-    start, own = seen.host.start[rows], seen.host.self_length[rows]
-    if not seen.order.steps:
-        return int(own.sum())
-    spans = [span for span in seen.trace.spans.steps if len(span.work)]
-    usual = sorted(spans, key=lambda span: span.start_ns)[len(spans) > 1 :]
-    times = [own[(span.start_ns <= start) & (start < span.end_ns)].sum() for span in usual]
-    return int(np.median(times))

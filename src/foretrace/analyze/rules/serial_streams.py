@@ -31,7 +31,6 @@ LEAST_SHARE = 0.05
 # streams that wait for each other by nothing at all.
 NO_OVERLAP = 0.01
 FIRST = "data that one stream needs of the other"
-WORTH_TELLING = 0.01  # of the time of the steps
 
 
 @rule("Streams that never overlap", "gpu launches clock", realised=0.25, first=FIRST)
@@ -54,7 +53,7 @@ def _device(seen: Seen, rows: Ints) -> Found:
     busy = sorted(gpu.busy(mine) for mine in lanes)
     if sum(busy) - gpu.busy(rows) > NO_OVERLAP * busy[0]:
         return
-    if sum(busy[:-1]) < WORTH_TELLING * seen.trace.idle.window_ns:
+    if sum(busy[:-1]) < 0.01 * seen.trace.idle.window_ns:  # of the time of the steps
         return
     # changes of stream: those with the next kernel launched before the change, and the others
     behind = np.flatnonzero(np.diff(gpu.lane[rows]) != 0) + 1

@@ -29,8 +29,6 @@ from foretrace.model.intervals import Ints
 # On the recorded H200 traces matmuls of one shape stay within 1.05 of their median, strided
 # kernels within 1.2.
 WIDE = 1.5
-FEWEST = 3
-WORTH_TELLING = 0.01
 
 
 @rule("Kernels whose launches differ widely in time", "gpu shapes")
@@ -51,8 +49,8 @@ def _check(seen: Seen) -> Found:
     middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     above = np.bincount(group, weights=np.maximum(length - middle[group], 0))
     longest = ordered[start + size - 1]
-    wide = np.flatnonzero((size >= FEWEST) & (longest >= WIDE * middle))
-    if above[wide].sum() < WORTH_TELLING * length.sum() or not len(wide):
+    wide = np.flatnonzero((size >= 3) & (longest >= WIDE * middle))
+    if above[wide].sum() < 0.01 * length.sum() or not len(wide):
         return
     worst = wide[np.argsort(-above[wide], kind="stable")][:LISTED]
     members = [np.flatnonzero(group == number) for number in worst.tolist()]

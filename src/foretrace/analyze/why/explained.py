@@ -10,7 +10,7 @@ tensor counts once, a slice as the slice. Views that only reorder are in `docs/w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING
@@ -27,7 +27,6 @@ from foretrace.schema.compiler import (
     Compilation,
     CompilerRun,
     FxGraph,
-    GeneratedKernel,
     GraphNode,
     GuardFailure,
     GuardTally,
@@ -67,51 +66,50 @@ def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[Compil
         groups.setdefault((call.kernel, sizes), []).append(call)
     unfused = Unfused(part)
     for calls in groups.values():
-        yield _entry(part, graph, calls, generated.get(calls[0].kernel), unfused, ran)
-
-
-def _entry(
-    part: Compilation,
-    graph: str,
-    calls: Sequence[KernelCall],
-    kernel: GeneratedKernel | None,
-    unfused: Unfused,
-    ran: Ran,
-) -> CompiledKernel:
-    first, found = calls[0], ran.of(calls)
-    case, sizes = ran.case(found), found.bytes
-    nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
-    return CompiledKernel(
-        first.kernel,
-        part.id,
-        graph,
-        first.extern,
-        distinct_lines(line for call in calls for line in call.sources),
-        list(nodes),
-        kernel.code if kernel else f"{first.kernel}({', '.join(first.arguments)})",
-        kernel.language if kernel else "",
-        [each for each in first.accesses if each.mode == "load"],
-        [each for each in first.accesses if each.mode != "load"],
-        sizes[0] if first.bytes is None and len(sizes) == 1 else first.bytes,
-        found.launches,
-        found.total_ns,
-        found.median_ns,
-        min(found.times, default=None),
-        max(found.times, default=None),
-        _certainty(first if first.bytes is not None else found.sized or first),
-        unfused.ops(nodes),
-        {**(kernel.config if kernel else {}), **ran.config(found)},
-        found.names,
-        case.get("gbps"),
-        case.get("tflops"),
-        case.get("bound", "unknown"),
-        case.get("roof_percent"),
-        case.get("limited_by", ""),
-        unfused.traffic(first.nodes),
-        [_call(call, ran) for call in calls],
-        part.rank,
-        [size for size in sizes if size is not None],
-    )
+        written = generated.get(calls[0].kernel)
+        first, found = calls[0], ran.of(calls)
+        case, moved = ran.case(found), found.bytes
+        nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
+        accessed = first if first.bytes is not None else found.sized or first
+        levels = {each.certainty for each in accessed.accesses} or {"unknown"}
+        certainty = next(
+            word for word in ("unknown", "at_most", "at_least", "exact") if word in levels
+        )
+        lines: dict[tuple[str, int], SourceLine] = {}
+        for call in calls:
+            for line in call.sources:
+                lines.setdefault((line.file, line.line), line)
+        yield CompiledKernel(
+            first.kernel,
+            part.id,
+            graph,
+            first.extern,
+            list(lines.values()),
+            list(nodes),
+            written.code if written else f"{first.kernel}({', '.join(first.arguments)})",
+            written.language if written else "",
+            [each for each in first.accesses if each.mode == "load"],
+            [each for each in first.accesses if each.mode != "load"],
+            moved[0] if first.bytes is None and len(moved) == 1 else first.bytes,
+            found.launches,
+            found.total_ns,
+            found.median_ns,
+            min(found.times, default=None),
+            max(found.times, default=None),
+            certainty,
+            unfused.ops(nodes),
+            {**(written.config if written else {}), **ran.config(found)},
+            found.names,
+            case.get("gbps"),
+            case.get("tflops"),
+            case.get("bound", "unknown"),
+            case.get("roof_percent"),
+            case.get("limited_by", ""),
+            unfused.traffic(first.nodes),
+            [_call(call, ran) for call in calls],
+            part.rank,
+            [size for size in moved if size is not None],
+        )
 
 
 def _call(call: KernelCall, ran: Ran) -> CallEntry:
@@ -119,20 +117,6 @@ def _call(call: KernelCall, ran: Ran) -> CallEntry:
     runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
     nodes, sources = list(call.nodes), list(call.sources)
     return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
-
-
-def _certainty(call: KernelCall) -> str:
-    """The least certain of its accesses decides."""
-    found = {each.certainty for each in call.accesses} or {"unknown"}
-    return next(word for word in ("unknown", "at_most", "at_least", "exact") if word in found)
-
-
-def distinct_lines(lines: Iterable[SourceLine]) -> list[SourceLine]:
-    """Each line of code once, in order."""
-    found: dict[tuple[str, int], SourceLine] = {}
-    for line in lines:
-        found.setdefault((line.file, line.line), line)
-    return list(found.values())
 
 
 class Unfused:
@@ -229,28 +213,21 @@ def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
         for name in {row.name, base_op(row.name), *row.gpu_names, *calls}:
             names.setdefault(name, []).append(row)
     for fits in (str.__eq__, str.startswith, str.__contains__, _has_words):
-        found = _fitting(names, wanted, fits)
+        rows = {id(row): row for name, each in names.items() if fits(name, wanted) for row in each}
+        distinct = {row.name for row in rows.values()}
+        if len(distinct) > 1:
+            listed = ", ".join(sorted(distinct)[:NEAREST])
+            more = f" and {len(distinct) - NEAREST} more" if len(distinct) > NEAREST else ""
+            raise UsageError(
+                f"{wanted!r} fits {len(distinct)} kernels: {listed}{more}; write more of one"
+            )
+        found = list(rows.values())
         if found:
             return found
     kernels = list(dict.fromkeys(row.name for row in why.kernels))
     near = get_close_matches(wanted, kernels, n=NEAREST, cutoff=0.3) or kernels[:NEAREST]
     known = f"the nearest: {', '.join(near)}" if near else "the log has no kernel"
     raise UsageError(f"no kernel {wanted!r}; {known}")
-
-
-def _fitting(
-    names: dict[str, list[CompiledKernel]], wanted: str, fits: Callable[[str, str], bool]
-) -> list[CompiledKernel]:
-    """The entries of the names that fit, if they are of one kernel."""
-    rows = {id(row): row for name, each in names.items() if fits(name, wanted) for row in each}
-    kernels = {row.name for row in rows.values()}
-    if len(kernels) > 1:
-        listed = ", ".join(sorted(kernels)[:NEAREST])
-        more = f" and {len(kernels) - NEAREST} more" if len(kernels) > NEAREST else ""
-        raise UsageError(
-            f"{wanted!r} fits {len(kernels)} kernels: {listed}{more}; write more of one"
-        )
-    return list(rows.values())
 
 
 def _has_words(name: str, wanted: str) -> bool:
@@ -353,7 +330,17 @@ def gated_mlps(compilation: Compilation, ran: Ran) -> Iterator[GatedMlp]:
         inside = {each for node in found for each in forward.decompositions.get(node.name, ())}
         calls = [call for call in forward.calls if inside.intersection(call.nodes)]
         if found and sum(call.extern for call in calls) >= len(found) - 2:
-            yield _gated_entry(compilation, found, calls, ran)
+            gate, _, act, _, down_node = found
+            hidden, out = (node.tensor.shape if node.tensor else () for node in (gate, down_node))
+            known = [size for size in (*hidden, *out) if isinstance(size, int)]
+            size = None
+            if hidden and out and len(known) == len(hidden) + len(out):
+                size = prod(known[: len(hidden) - 1]), known[-1], known[len(hidden) - 1]
+            taken = ran.of(calls).total_ns
+            names = [call.name for call in calls]
+            yield GatedMlp(
+                compilation.id, _op(act), size, names, taken, gate.source, compilation.rank
+            )
 
 
 def _gated_parts(nodes: Mapping[str, GraphNode], down: GraphNode) -> list[GraphNode]:
@@ -374,20 +361,6 @@ def _gated_parts(nodes: Mapping[str, GraphNode], down: GraphNode) -> list[GraphN
 def _op(node: GraphNode) -> str:
     """`linear` for `torch._C._nn.linear`."""
     return node.target.rpartition(".")[2]
-
-
-def _gated_entry(
-    compilation: Compilation, found: list[GraphNode], calls: list[KernelCall], ran: Ran
-) -> GatedMlp:
-    gate, _, act, _, down = found
-    hidden, out = (node.tensor.shape if node.tensor else () for node in (gate, down))
-    known = [size for size in (*hidden, *out) if isinstance(size, int)]
-    size = None
-    if hidden and out and len(known) == len(hidden) + len(out):
-        size = prod(known[: len(hidden) - 1]), known[-1], known[len(hidden) - 1]
-    taken = ran.of(calls).total_ns
-    names = [call.name for call in calls]
-    return GatedMlp(compilation.id, _op(act), size, names, taken, gate.source, compilation.rank)
 
 
 _NO_KERNEL = ("extern", "unpack", "nop")
@@ -419,7 +392,7 @@ def explained(
                 each.id, each.function, list(each.recompile), each.compile_ns, each.rank
             )
             for each in run.compilations
-            if is_again(each)
+            if each.recompile or each.id.rpartition("/")[2].lstrip("0") != ""
         ],
         costs,
         compile_ns=sum(times) if times else None,
@@ -444,11 +417,6 @@ def _not_understood(parts: Sequence[Compilation]) -> Iterator[str]:
     if lost:
         graphs = plural(lost, "graph")
         yield f"the kernels of {graphs}: this kind of generated code is not understood"
-
-
-def is_again(each: Compilation) -> bool:
-    """Whether a compilation is another version of a function that had one."""
-    return bool(each.recompile) or each.id.rpartition("/")[2].lstrip("0") != ""
 
 
 def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:

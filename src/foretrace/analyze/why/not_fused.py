@@ -225,6 +225,16 @@ def _group(
     }
     later = [each for each in choices if _end(ended, each, each.a) & _end(ended, each, each.b)]
     moved = [each.bytes for each in apart if each.bytes is not None]
+    spent: dict[int, int] = {}
+    for each in (one for one in apart if one.at_most_ns is not None):
+        for place, ns in ((each.a_call, each.a_ns), (each.b_call, each.b_ns)):
+            if place is not None and ns is not None:
+                spent[place] = spent.get(place, 0) + ns
+    if not spent or trace is None:
+        together = None
+    else:
+        calls = compilation.calls
+        together = sum(min(ns, trace.whole(calls[place])) for place, ns in spent.items())
     return ReasonRow(
         REASONS[reason],
         reason,
@@ -233,28 +243,13 @@ def _group(
         len(later),
         len(apart),
         sum(moved) if moved else None,
-        _together(compilation, apart, trace),
+        together,
     )
 
 
 def _end(ended: dict[tuple[int, str], str], choice: FusionChoice, name: str) -> set[str]:
     names = {ended.get((choice.graph, member), "") for member in MEMBER.findall(name)}
     return names - {""}
-
-
-def _together(
-    compilation: Compilation, apart: Iterable[Separation], trace: Ran | None
-) -> int | None:
-    """Time of several separations: no kernel saves more than it takes."""
-    spent: dict[int, int] = {}
-    for each in (one for one in apart if one.at_most_ns is not None):
-        for place, ns in ((each.a_call, each.a_ns), (each.b_call, each.b_ns)):
-            if place is not None and ns is not None:
-                spent[place] = spent.get(place, 0) + ns
-    if not spent or trace is None:
-        return None
-    calls = compilation.calls
-    return sum(min(ns, trace.whole(calls[place])) for place, ns in spent.items())
 
 
 def _times(
@@ -338,7 +333,15 @@ def separated(
         groups += _of_breaks(behind)
         pairs += _entries(each, ((one, None) for one in behind))
         broken = tuple(one for one in broken if one.region != each.id)
-    return pairs, _rows(groups)
+    by_code: dict[str, ReasonRow] = {}
+    for group in groups:
+        held = by_code.get(group.code)
+        names = ReasonRow.__struct_fields__[2:]
+        by_code[group.code] = _added(held, group, names) if held else group
+    rows = by_code.values()
+    return pairs, sorted(
+        rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals)
+    )
 
 
 def _of_breaks(broken: Sequence[Separation]) -> Iterator[ReasonRow]:
@@ -364,17 +367,6 @@ def _entries(
         held = {name: getattr(one, name) for name in NotFused.__struct_fields__}
         more = {"graph": graphs.get(one.part, ""), "rank": each.rank, "elsewhere": made}
         yield NotFused(**held | more)
-
-
-def _rows(groups: Iterable[ReasonRow]) -> list[ReasonRow]:
-    """The groups of all compilations, one row for a reason, the largest saving first."""
-    found: dict[str, ReasonRow] = {}
-    for group in groups:
-        held = found.get(group.code)
-        names = ReasonRow.__struct_fields__[2:]
-        found[group.code] = _added(held, group, names) if held else group
-    rows = found.values()
-    return sorted(rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals))
 
 
 def _added(one: _T, other: _T, names: Iterable[str], **more: object) -> _T:
@@ -454,7 +446,30 @@ def nodes_of_calls(compilation: Compilation, graph: int) -> tuple[SchedulerNode,
     found = []
     for place, call in enumerate(compilation.calls):
         if call.graph == graph:
-            node = _node(f"call{place}", call, reused, written, returned)
+            reads: dict[str, NamedTensor] = {}
+            writes: dict[str, NamedTensor] = {}
+            for access in call.accesses:
+                tensor = access.tensor
+                if access.mode != "load":
+                    writes[tensor.name] = tensor
+                if access.mode != "store":
+                    held = tensor.name
+                    while held not in written and held in reused:
+                        held = reused[held]
+                    reads[held] = replace(tensor, name=held)
+            kind = "extern" if call.extern else _kind(call.kernel)
+            node = SchedulerNode(
+                f"call{place}",
+                kind,
+                tuple(reads),
+                tuple(writes),
+                target=call.kernel if call.extern else "",
+                tensors=tuple(writes.values()),
+                graph=call.graph,
+                operands=tuple(reads.values()),
+                returned=tuple(buffer for buffer in writes if buffer in returned),
+                mutates=tuple(buffer for buffer in writes if not buffer.startswith("buf")),
+            )
             written.update(node.writes)
             found.append(node)
     return tuple(found)
@@ -466,36 +481,6 @@ def returns(code: str) -> tuple[str, ...]:
     parts = split(found[-1].rstrip().removesuffix(")")) if found else []
     names = (_NAME.search(part) for part in parts)
     return tuple(name[0] if name else "" for name in names)
-
-
-def _node(
-    name: str, call: KernelCall, reused: dict[str, str], written: set[str], returned: frozenset[str]
-) -> SchedulerNode:
-    """A call as a node. A buffer that reuses memory holds the old data until it is written."""
-    reads: dict[str, NamedTensor] = {}
-    writes: dict[str, NamedTensor] = {}
-    for access in call.accesses:
-        tensor = access.tensor
-        if access.mode != "load":
-            writes[tensor.name] = tensor
-        if access.mode != "store":
-            held = tensor.name
-            while held not in written and held in reused:
-                held = reused[held]
-            reads[held] = replace(tensor, name=held)
-    kind = "extern" if call.extern else _kind(call.kernel)
-    return SchedulerNode(
-        name,
-        kind,
-        tuple(reads),
-        tuple(writes),
-        target=call.kernel if call.extern else "",
-        tensors=tuple(writes.values()),
-        graph=call.graph,
-        operands=tuple(reads.values()),
-        returned=tuple(buffer for buffer in writes if buffer in returned),
-        mutates=tuple(buffer for buffer in writes if not buffer.startswith("buf")),
-    )
 
 
 def _kind(kernel: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -221,11 +220,7 @@ def _compiled(query: Query) -> Measurement:
     return _judged(query, fact, query.args["amount"], shown)
 
 
-class CodeLine(NamedTuple):
-    """A line of a Python file, or the whole file."""
-
-    file: str
-    number: int | None = None
+CodeLine = tuple[str, int | None]  # a line of a Python file, or the whole file
 
 
 def _count(window: Window, query: Query) -> Measurement:
@@ -269,12 +264,12 @@ def _divided(
     """Those that come from the line, and those that may."""
     trace = window.evidence.trace
     run = trace.compiler_run
-    ops = line_ops(run, line.file, line.number) if run else frozenset()
+    ops = line_ops(run, *line) if run else frozenset()
     here, maybe = [], []
     for item in items:
         launch = trace.compiled.get(int(trace.gpu.id[item]) if found.on_gpu else item)
         if launch is not None and launch.lines:
-            here += [item] if comes_from(launch, line.file, line.number) else []
+            here += [item] if comes_from(launch, *line) else []
         elif not ops or ops & _caller(window, found, item):
             maybe.append(item)
     return here, maybe
@@ -295,7 +290,7 @@ def _line(tokens: Sequence[Token], place: int) -> tuple[CodeLine, int]:
     found = _LINE.fullmatch(text_at(tokens, place))
     if found is None:
         raise ParseFailure(place, ["a line such as model.py:41"])
-    return CodeLine(found[1], int(found[2]) if found[2] else None), place + 1
+    return (found[1], int(found[2]) if found[2] else None), place + 1
 
 
 @prediction(

@@ -64,13 +64,20 @@ def _count(window: Window, query: Query) -> Measurement:
         return replace(kernels, verdict="unknown", why=why)
     said = query.what.written.lower() or query.what.text.lower().removesuffix(" forward")
     if query.what.text.lower() in COPIES and not query.what.ordinal:
-        return _copies(window, query, kernels)
+        memcpys = _kernels(window, replace(query, args={**query.args, "what": HEADS["memcpy"]}))
+        if memcpys.verdict == kernels.verdict:
+            return kernels
+        both = f"{memcpys.measured} memcpys, {kernels.measured} with kernels that copy"
+        return replace(kernels, verdict="unknown", measured=both, why="`copies` can mean both")
     said = said if said in _CALLS else f"{said}s"
     if kernels.verdict == "unknown" or window.gap or window.part:
         return kernels
     if said not in _CALLS:
         return _by_layers(window, query, kernels) if kernels.verdict == "miss" else kernels
-    calls = _forward_calls(window, _CALLS[said])
+    names = _CALLS[said]
+    host = window.evidence.trace.host
+    events = window.events(host.is_op & host.lasting & host.named(lambda name: name in names))
+    calls = [event for event in events.tolist() if is_forward(host, event)]
     by_calls = query.compare.of(len(calls), query.number)
     if not calls or by_calls == kernels.verdict or (kernels.verdict == "hit" and query.what.word):
         return kernels
@@ -94,21 +101,6 @@ def _by_layers(window: Window, query: Query, kernels: Measurement) -> Measuremen
     measured = f"{kernels.measured} kernels, {layers} layers in the forward pass"
     why = f"`{query.what.text}` can mean kernels, or layers of several"
     return replace(kernels, verdict="unknown", measured=measured, why=why)
-
-
-def _copies(window: Window, query: Query, found: Measurement) -> Measurement:
-    """`copies` are memcpys, and kernels that copy too: unknown where that matters."""
-    memcpys = _kernels(window, replace(query, args={**query.args, "what": HEADS["memcpy"]}))
-    if memcpys.verdict == found.verdict:
-        return found
-    measured = f"{memcpys.measured} memcpys, {found.measured} with kernels that copy"
-    return replace(found, verdict="unknown", measured=measured, why="`copies` can mean both")
-
-
-def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:
-    host = window.evidence.trace.host
-    events = window.events(host.is_op & host.lasting & host.named(lambda name: name in names))
-    return [event for event in events.tolist() if is_forward(host, event)]
 
 
 def _on_cpu(window: Window, query: Query) -> Selection:

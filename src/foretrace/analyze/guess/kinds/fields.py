@@ -53,8 +53,6 @@ from foretrace.base.patterns import regex
 from foretrace.model.autograd import ENGINE
 from foretrace.model.host import Host
 
-_NEARLY = 0.9  # `gemms run in bf16`: of so many it may be said
-
 
 def written_out(window: Window) -> bool:
     """Whether attention is matmuls around a softmax, by the ops of an eager program."""
@@ -198,7 +196,13 @@ def _stated(window: Window, query: Query) -> Measurement:
     said, query = query, _complete(query)
     found = kernels(window, query.what)
     if found.sure and not found.on_gpu:
-        return _of_collectives(window, found, query)
+        traits: tuple[Trait, ...] = query.args["trait"].traits if "trait" in query.args else ()
+        libraries = [trait.value for trait in traits if trait.kind == "family"]
+        if len(traits) != 1 or not libraries:
+            raise Unknown("these collectives ran on a CPU: their names say the library alone")
+        names = [window.evidence.name(event) for event in found.sure]
+        named: list[bool | None] = [name.startswith(libraries[0]) for name in names]
+        return replace(judged(found, query, named, names), rows=[], events=found.sure)
     if not found.sure and query.what.text == "attention" and written_out(window):
         if "trait" in query.args and query.args["trait"].traits[0].kind == "dtype":
             raise Unknown("attention is written out as matmuls and a softmax: say which are meant")
@@ -208,7 +212,7 @@ def _stated(window: Window, query: Query) -> Measurement:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
         measured = judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
         part = any(each.kind == "group" for each in query.what.traits)  # some only move indices
-        enough = 1 if part else _NEARLY * len(answers)
+        enough = 1 if part else 0.9 * len(answers)  # `gemms run in bf16`: of so many it may be said
         nearly = "quantifier" not in said.args and answers.count(True) >= enough
         if nearly and measured.verdict == "miss" and query.args["quantifier"] == "every":
             why = f"not every one: {answers.count(True)} of {len(answers)}"
@@ -220,17 +224,6 @@ def _stated(window: Window, query: Query) -> Measurement:
     answers = [agrees(value, compare, wanted) for value in values]
     texts = [f"{field.name} {value_text(value)}" for value in values]
     return judged(found, query, answers, texts)
-
-
-def _of_collectives(window: Window, found: Selection, query: Query) -> Measurement:
-    """What the names of collectives on a CPU state: `gloo:all_reduce`."""
-    traits: tuple[Trait, ...] = query.args["trait"].traits if "trait" in query.args else ()
-    libraries = [trait.value for trait in traits if trait.kind == "family"]
-    if len(traits) != 1 or not libraries:
-        raise Unknown("these collectives ran on a CPU: their names say the library alone")
-    names = [window.evidence.name(event) for event in found.sure]
-    answers: list[bool | None] = [name.startswith(libraries[0]) for name in names]
-    return replace(judged(found, query, answers, names), rows=[], events=found.sure)
 
 
 _NO_LAUNCH = "no launch recorded"

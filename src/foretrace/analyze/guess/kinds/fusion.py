@@ -79,7 +79,16 @@ def _alone(window: Window, query: Query) -> Measurement:
     """Whether one part of the model, or the optimizer, is one kernel."""
     part, what = _part(window, query.what)
     if window.evidence.runs_on_cpu and part == "optimizer":
-        return _optimizer_on_cpu(window, query)
+        host = window.evidence.trace.host
+        stepping = cpu_part(window, query.what)
+        inside = host.nearest(np.arange(host.count), stepping) >= 0
+        events = window.events(window.evidence.computing & inside).tolist()
+        if not events:
+            raise Unknown(f"no optimizer's step in {window.label}")
+        names = [window.evidence.name(event) for event in events]
+        fused_ops = [at for at, name in zip(events, names, strict=True) if "_fused_" in name]
+        most = 2 * host.length[fused_ops].sum() > host.length[events].sum() if fused_ops else False
+        return Measurement(query.hit_if(bool(most)), tally(names), events=events)
     found = select(window, what)
     if found.unclear or not found.sure:
         raise Unknown(found.why(what) if found.unclear else f"no {what.text} in {window.label}")
@@ -94,20 +103,6 @@ def _alone(window: Window, query: Query) -> Measurement:
         verdict = {"hit": "miss", "miss": "hit"}.get(verdict, verdict)
     why = "the names do not say whether one kernel does all of it" if verdict == "unknown" else ""
     return Measurement(verdict, tally([one.label for one in operations]), why, rows=found.sure)
-
-
-def _optimizer_on_cpu(window: Window, query: Query) -> Measurement:
-    """Whether a fused op has most of the time of the ops that compute in the optimizer's step."""
-    host = window.evidence.trace.host
-    stepping = cpu_part(window, query.what)
-    inside = host.nearest(np.arange(host.count), stepping) >= 0
-    events = window.events(window.evidence.computing & inside).tolist()
-    if not events:
-        raise Unknown(f"no optimizer's step in {window.label}")
-    names = [window.evidence.name(event) for event in events]
-    fused = [at for at, name in zip(events, names, strict=True) if "_fused_" in name]
-    most = 2 * host.length[fused].sum() > host.length[events].sum() if fused else False
-    return Measurement(query.hit_if(bool(most)), tally(names), events=events)
 
 
 def _part(window: Window, what: Selector) -> tuple[str, Selector]:

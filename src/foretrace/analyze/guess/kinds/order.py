@@ -278,16 +278,6 @@ def _each_lane(gpu: Gpu, rows: Ints) -> int:
     return sum(gpu.busy(mine) for mine in split_by(gpu.lane[rows], rows))
 
 
-def _shared(gpu: Gpu, rows: Ints, others: Ints) -> int:
-    """The time in which some of `rows` and some of `others` of another stream run."""
-    shared = 0
-    for lane in distinct(gpu.lane[rows]):
-        mine, theirs = rows[gpu.lane[rows] == lane], others[gpu.lane[others] != lane]
-        both = np.concatenate((mine, theirs))
-        shared += gpu.busy(mine) + gpu.busy(theirs) - gpu.busy(both)
-    return min(shared, gpu.busy(rows), gpu.busy(others))
-
-
 def _rows(window: Window, selector: Selector) -> Ints:
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `gemm`")
@@ -329,7 +319,12 @@ def _overlap(window: Window, query: Query) -> Measurement:
         others = np.setdiff1d(_rows(window, second), rows)
         if not len(others):
             raise Unknown(f"`{first.text}` and `{second.text}` are the same kernels here")
-        together = _shared(gpu, rows, others)
+        shared = 0
+        for lane in distinct(gpu.lane[rows]):
+            mine, theirs = rows[gpu.lane[rows] == lane], others[gpu.lane[others] != lane]
+            both = np.concatenate((mine, theirs))
+            shared += gpu.busy(mine) + gpu.busy(theirs) - gpu.busy(both)
+        together = min(shared, gpu.busy(rows), gpu.busy(others))
         if "hides" in query.args:
             share = together / max(gpu.busy(rows), 1)
             shown = f"{percent_text(share)} of {first.text} runs beside {second.text}"

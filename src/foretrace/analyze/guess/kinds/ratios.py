@@ -25,15 +25,6 @@ _LONGER = {word: word for word in ("more", "less", "slower", "faster")}
 _SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
 
 
-def _agrees_with_step(query: Query, mine: float, verdict: str) -> None:
-    """`of the step` can mean its GPU time, or how long it is."""
-    steps = query.windows[0].evidence.trace.spans.steps
-    per_step = mine / (len(steps) if query.windows[0].whole else 1) if steps else 0
-    length = median(span.cpu_ns for span in steps) if steps else 0
-    if length and _verdict(query, per_step, length) != verdict:
-        raise Unknown(f"{percent_text(per_step / length)} of the length of a step: say `gpu time`")
-
-
 def _on_one_clock(query: Query) -> dict[str, Measure]:
     """Both sides in GPU time, or both in host time; a share of the whole on the clock of its part.
 
@@ -272,7 +263,13 @@ def measure(query: Query) -> Measurement:
         hits = lambda value: _verdict(query, value, theirs) == "hit"  # noqa: E731
         unless_shown_otherwise(left, query.windows, hits)
     if query.says_step and right == _GPU_TIME and left.selector and left.selector.on_gpu:
-        _agrees_with_step(query, mine, verdict)
+        steps = query.windows[0].evidence.trace.spans.steps
+        per_step = mine / (len(steps) if query.windows[0].whole else 1) if steps else 0
+        length = median(span.cpu_ns for span in steps) if steps else 0
+        if length and _verdict(query, per_step, length) != verdict:
+            raise Unknown(
+                f"{percent_text(per_step / length)} of the length of a step: say `gpu time`"
+            )
     in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
     shown = percent_text if in_percent else ratio_text
     ratio = f" ({shown(mine / theirs)})" if theirs else ""

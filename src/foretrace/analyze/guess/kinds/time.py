@@ -313,22 +313,6 @@ def _peak_held(query: Query, view: MemoryView) -> Measurement:
     return Measurement(query.judge(value), bytes_text(value))
 
 
-def _by_device(window: Window, column: str) -> list[int]:
-    """The most of each GPU in this window."""
-    trace = window.evidence.trace
-    table = trace.tables["memory"].filter(pl.col("device_type") != CPU, pl.col(column) > 0)
-    found = []
-    for (_,), part in table.group_by("device_id"):
-        times, values = trace.host.start[part["event"].to_numpy()], part[column].to_numpy()
-        order = np.argsort(times, kind="stable")
-        times, values = times[order], values[order]
-        if window.start_ns is not None and window.end_ns is not None:
-            first, last = np.searchsorted(times, (window.start_ns, window.end_ns))
-            values = values[max(first - 1, 0) : last]
-        found += [int(values.max())] if len(values) else []
-    return found
-
-
 @prediction(
     "memory",
     55,
@@ -344,7 +328,17 @@ def _peak(window: Window, query: Query) -> Measurement:
     snapshot of the allocator, it is the most that was live at once in the history of the snapshot.
     """
     column = "total_reserved" if "reserved" in query.args else "total_allocated"
-    devices = _by_device(window, column)
+    trace = window.evidence.trace
+    table = trace.tables["memory"].filter(pl.col("device_type") != CPU, pl.col(column) > 0)
+    devices = []
+    for (_,), part in table.group_by("device_id"):
+        times, values = trace.host.start[part["event"].to_numpy()], part[column].to_numpy()
+        order = np.argsort(times, kind="stable")
+        times, values = times[order], values[order]
+        if window.start_ns is not None and window.end_ns is not None:
+            first, last = np.searchsorted(times, (window.start_ns, window.end_ns))
+            values = values[max(first - 1, 0) : last]
+        devices += [int(values.max())] if len(values) else []
     view = window.evidence.trace.memory_view if not devices and window.whole else None
     if view is not None:
         return _peak_held(query, view)
@@ -367,25 +361,21 @@ _PARTS = {tuple(name.split()): name for name in NAMED}
 
 def _held(query: Query, view: MemoryView) -> Measurement:
     if "growth" in query.args:
-        return _growth(query, view)
+        # what follows the last whole step is not a step
+        whole = len(view.facts.optimizes) if view.has_steps else len(view.steps) - 1
+        ends = [end - 1 for _, end in view.steps[: max(whole, 0)]]
+        first = int(query.args["first"].value) if "first" in query.args else FIRST
+        last = int(query.args["last"].value) if "last" in query.args else len(ends)
+        if not 1 <= first < last <= len(ends):
+            raise Unknown(f"the snapshot has {plural(len(ends), 'whole step')}")
+        before, after = (int(view.curve[ends[step - 1]]) for step in (first, last))
+        most = LEAST_GROWTH * view.peak_bytes * (last - first)
+        text = f"{bytes_text(before)} after step {first}, {bytes_text(after)} after step {last}"
+        return Measurement("hit" if after - before <= most else "miss", text)
     found = by_category(view.lives.size, view.category, view.holders)
     value = found.get(query.args["part"], 0)
     measured = f"{bytes_text(value)} of {bytes_text(view.peak_bytes)} at the peak"
     return Measurement(query.judge(value), measured)
-
-
-def _growth(query: Query, view: MemoryView) -> Measurement:
-    # what follows the last whole step is not a step
-    whole = len(view.facts.optimizes) if view.has_steps else len(view.steps) - 1
-    ends = [end - 1 for _, end in view.steps[: max(whole, 0)]]
-    first = int(query.args["first"].value) if "first" in query.args else FIRST
-    last = int(query.args["last"].value) if "last" in query.args else len(ends)
-    if not 1 <= first < last <= len(ends):
-        raise Unknown(f"the snapshot has {plural(len(ends), 'whole step')}")
-    before, after = (int(view.curve[ends[step - 1]]) for step in (first, last))
-    most = LEAST_GROWTH * view.peak_bytes * (last - first)
-    measured = f"{bytes_text(before)} after step {first}, {bytes_text(after)} after step {last}"
-    return Measurement("hit" if after - before <= most else "miss", measured)
 
 
 @prediction(

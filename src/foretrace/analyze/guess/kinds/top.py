@@ -40,25 +40,16 @@ def _thing(window: Window, query: Query) -> Measurement:
     return Measurement(query.hit_if(right), measured, rows=found.sure)
 
 
-def _among(window: Window, query: Query) -> Measurement:
-    """Whether a part has more GPU time than any other name among its like: of the collectives."""
-    mine, whole = (certain(window, query.args[name]) for name in ("trait", "among"))
-    times, gpu = Counter[str](), window.evidence.trace.gpu
-    if not (mine.on_gpu and whole.on_gpu and whole.sure and gpu.usable[whole.sure].all()):
-        raise Unknown(f"this needs {query.args['among'].text} with times")
-    for row in {*whole.sure} - {*mine.sure}:
-        times[window.evidence.operation(row).label] += int(gpu.length[row])
-    own = int(gpu.length[sorted({*mine.sure} & {*whole.sure})].sum())
-    most = max([0, *times.values()])
-    measured = f"{time_text(own)}, the others {time_text(times.total())}"
-    if most <= own < times.total():
-        raise Unknown(f"{measured}: whether they are one thing is not known")
-    return Measurement(query.hit_if(own > most), measured, rows=mine.sure)
-
-
 def _op(window: Window, query: Query) -> Measurement:
     trait: Selector = query.args["trait"]
-    wanted = _name(trait)
+    # The name of the op that is meant; `conv backward` is `aten::convolution_backward`.
+    kinds = {each.kind: each.value for each in trait.traits}
+    if kinds.get("phase") == "backward" and kinds.keys() <= {"phase", "role"}:
+        wanted = f"aten::*{trait.text.split()[0]}*backward*"
+    elif kinds.keys() - {"role", "matmul"}:
+        raise Unknown(f"`{trait.text}` is no name of an op")
+    else:
+        wanted = trait.name or f"aten::{op_of(trait) or trait.text}"
     on_gpu = not window.evidence.runs_on_cpu and "cpu" not in query.args
     if on_gpu:
         window.need_gpu()
@@ -96,16 +87,6 @@ def _is_below(window: Window, wanted: str, event: int) -> bool:
     while event >= 0 and not named(wanted, window.evidence.name(event)):
         event = int(window.evidence.trace.host.parent[event])
     return event >= 0
-
-
-def _name(trait: Selector) -> str:
-    """The name of the op that is meant; `conv backward` is `aten::convolution_backward`."""
-    kinds = {each.kind: each.value for each in trait.traits}
-    if kinds.get("phase") == "backward" and kinds.keys() <= {"phase", "role"}:
-        return f"aten::*{trait.text.split()[0]}*backward*"
-    if kinds.keys() - {"role", "matmul"}:
-        raise Unknown(f"`{trait.text}` is no name of an op")
-    return trait.name or f"aten::{op_of(trait) or trait.text}"
 
 
 def _by_op(window: Window) -> dict[str, int]:
@@ -216,7 +197,18 @@ def _judge(window: Window, query: Query) -> Measurement:
     that takes the host longest.
     """
     if "among" in query.args:
-        return _among(window, query)
+        mine, whole = (certain(window, query.args[name]) for name in ("trait", "among"))
+        times, gpu = Counter[str](), window.evidence.trace.gpu
+        if not (mine.on_gpu and whole.on_gpu and whole.sure and gpu.usable[whole.sure].all()):
+            raise Unknown(f"this needs {query.args['among'].text} with times")
+        for row in {*whole.sure} - {*mine.sure}:
+            times[window.evidence.operation(row).label] += int(gpu.length[row])
+        own = int(gpu.length[sorted({*mine.sure} & {*whole.sure})].sum())
+        most = max([0, *times.values()])
+        measured = f"{time_text(own)}, the others {time_text(times.total())}"
+        if most <= own < times.total():
+            raise Unknown(f"{measured}: whether they are one thing is not known")
+        return Measurement(query.hit_if(own > most), measured, rows=mine.sure)
     if "thing" in query.args or "bottleneck" in query.args:
         return _thing(window, query)
     kinds = {"op": _op, "call": _call, "step": _step}
