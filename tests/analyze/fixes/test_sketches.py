@@ -17,8 +17,7 @@ import pytest
 import foretrace as ft
 from analyze.fixes.waiting import DOWN, waits
 from analyze.rules.sketch import ADD, COPY, GELU, GEMM, MUL, Sketch, Work, kernel, memcpy
-from foretrace.analyze.fixes import fixes
-from foretrace.analyze.fixes._cpu import predicted_on_cpu
+from foretrace.analyze.fixes import fixes, predicted_on_cpu
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from opened_traces import open_made

@@ -11,14 +11,13 @@ import pytest
 import foretrace as ft
 from analyze.fixes.test_sketches import linear, small_matmuls, stepping
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.analyze.fixes import FixPrediction, _typical
-from foretrace.analyze.fixes._cpu import predicted_on_cpu
+from foretrace.analyze.fixes import FixPrediction, predicted, predicted_on_cpu
 from foretrace.read import recordings
 from opened_traces import open_made
 
 
 def proposed(sketch: Sketch, folder: Path) -> dict[str, FixPrediction]:
-    found = _typical.predicted(open_made(sketch, folder))
+    found = predicted(open_made(sketch, folder))
     assert found is not None
     return {each.fix: each for each in found.every}
 
@@ -107,7 +106,7 @@ def test_workers_need_cores(us: int, cores: int, orders: list[str], tmp_path: Pa
 
 def test_a_loop_over_parameters_takes_what_the_recorded_fused_step_takes() -> None:
     shape = "4x512x4x768x12x3072x32000_bf16"
-    now = _typical.predicted(ft.open(recordings.ladder()[f"train_step_forloop_{shape}"]))
+    now = predicted(ft.open(recordings.ladder()[f"train_step_forloop_{shape}"]))
     assert now is not None
     (found,) = [each for each in now.fixes if each.fix == "fused_optimizer"]
     assert found.ns / now.now_ns == pytest.approx(8.18 / 11.8, rel=0.1)  # their run records
