@@ -19,6 +19,7 @@ import argparse
 import json
 import random
 import resource
+import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,15 +29,97 @@ import numpy as np
 
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History
-from foretrace.show.share.snapshot_copy import PickleWriter, reference, whole_number
 
 FRAMES, STACKS = 3000, 2000
 KEPT, ACTIVATIONS = 400, 4000  # tensors that live on, and those of a step
 BATCH = 1000
+FRAME = 64 << 10  # as Python's own pickler
 WORDS = (
     ",action,alloc,free_requested,free_completed,addr,stream,time_us,compile_context,user_metadata"
 )
 BEGIN_US = 1_794_729_779_000_000
+
+
+def reference(number: int) -> bytes:
+    """An item that came before."""
+    return b"h%c" % number if number < 256 else b"j" + struct.pack("<I", number)
+
+
+def whole_number(value: int) -> bytes:
+    """A number."""
+    if 0 <= value < 1 << 8:
+        return b"K%c" % value
+    if 0 <= value < 1 << 16:
+        return b"M" + struct.pack("<H", value)
+    if -(1 << 31) <= value < 1 << 31:
+        return b"J" + struct.pack("<i", value)
+    size = value.bit_length() // 8 + 1
+    return b"\x8a%c" % size + value.to_bytes(size, "little", signed=True)
+
+
+class PickleWriter:
+    """Writes opcodes as Python's pickler does, and counts what it numbers."""
+
+    def __init__(self, file: IO[bytes], protocol: int) -> None:
+        self.file, self.protocol = file, protocol
+        self.named, self.size = 0, 0
+        self.held: list[bytes] = []
+        self.texts: dict[str, int] = {}
+        file.write(b"\x80" + bytes([protocol]))
+
+    def put(self, *parts: bytes) -> None:
+        """Write opcodes that lie in one frame."""
+        self.held += parts
+        self.size += sum(map(len, parts))
+        if self.size > FRAME:
+            self.flush()
+
+    def flush(self) -> None:
+        """End the frame."""
+        if self.protocol >= 4:
+            self.file.write(b"\x95" + struct.pack("<Q", self.size))
+        self.file.write(b"".join(self.held))
+        self.held, self.size = [], 0
+
+    def name(self) -> bytes:
+        """Number the item before."""
+        self.named += 1
+        if self.protocol >= 4:
+            return b"\x94"
+        number = self.named - 1
+        return b"q%c" % number if number < 256 else b"r" + struct.pack("<I", number)
+
+    def text(self, text: str, shared: bool = True) -> bytes:
+        """A text, or a reference to it."""
+        if shared and text in self.texts:
+            return reference(self.texts[text])
+        self.texts[text] = self.named
+        raw = text.encode("utf-8", "replace")
+        short = self.protocol >= 4 and len(raw) < 256
+        head = b"\x8c%c" % len(raw) if short else b"X" + struct.pack("<I", len(raw))
+        return head + raw + self.name()
+
+    def value(self, value: Any) -> None:
+        """Plain data; lists and dicts are not referred to again."""
+        if isinstance(value, dict):
+            self.put(b"}", self.name(), b"(")
+            for key, each in value.items():
+                self.value(key)
+                self.value(each)
+            self.put(b"u")
+        elif isinstance(value, list | tuple):
+            self.put(b"](" if isinstance(value, list) else b"(")
+            for each in value:
+                self.value(each)
+            self.put(b"e" if isinstance(value, list) else b"t")
+        elif isinstance(value, str):
+            self.put(self.text(value))
+        elif isinstance(value, bool):
+            self.put(b"\x88" if value else b"\x89")
+        elif isinstance(value, float):
+            self.put(b"G" + struct.pack(">d", value))
+        else:
+            self.put(whole_number(value))
 
 
 class SnapshotWriter:

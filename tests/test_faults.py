@@ -24,7 +24,6 @@ import pytest
 
 import foretrace
 from foretrace.analyze.guess.snapshots import SnapshotFile
-from foretrace.base import files
 from foretrace.base.files import DRAFT
 from foretrace.cli import main
 from foretrace.read import cache, recordings
@@ -121,14 +120,7 @@ def place(
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "here" / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "here" / "tmp"))
     monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
-    # `report` has a test of its own, and takes long
-    monkeypatch.setattr("foretrace.show.share.publish.write_report", _page)
     return Place(tmp_path / "here", capsys)
-
-
-def _page(path: Path, traces: list[foretrace.Trace]) -> Path:
-    files.write_text(path, f"a page about {len(traces)} trace")
-    return path
 
 
 COMMANDS = {
@@ -136,10 +128,10 @@ COMMANDS = {
     "check": ["check", str(LINEAR), "-g", "kernels > 0"],
     "report": ["report", str(LINEAR), "-o", "{out}/r.html", "--overwrite", "--no-cache"],
     "perfetto": [
-        *("perfetto", str(LINEAR), "--annotated", "{out}/t.json.gz"),
+        *("export", str(LINEAR), "--to", "perfetto", "--annotated", "-o", "{out}/t.json.gz"),
         *("--overwrite", "--no-browser", "--no-cache"),
     ],
-    "share": ["share", str(LINEAR), "--to", "{out}/shared", "--no-cache"],
+    "share": ["export", str(LINEAR), "--to", "shared", "-o", "{out}/shared", "--no-cache"],
 }
 CACHED = ("look", "check")  # no fault may cost these their answer
 

@@ -41,7 +41,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_link_is_replaced_and_never_written_through(tmp_path: Path) -> None:
-    """`share` overwrote a file through a link that somebody had planted."""
+    """A copy overwrote a file through a link that somebody had planted."""
     for name, leads_to in {"file": "secret", "dangling": "nowhere", "loop": "loop"}.items():
         secret, link = tmp_path / "secret", tmp_path / name
         secret.write_text("secret")

@@ -152,13 +152,13 @@ def test_every_command_answers_with_broken_plugins(
         ["check", MLP, "-g", "kernels == 5", "-g", "in mlp_fwd: 3 gemm"],
         ["compare", MLP, MLP],
         ["check", MLP, "--write"],
-        ["export", MLP, "--csv", "-"],
+        ["export", MLP, "--to", "csv"],
         ["explain", "gemm_kernel"],
         ["lab", "run", "--help"],
         ["lab", "ladder", "--recorded", "h200", "--only", "mlp"],
         ["docs"],
         ["docs", "schema", "look"],
-        ["share", MLP, "--to", str(tmp_path / "shared")],
+        ["export", MLP, "--to", "shared", "-o", str(tmp_path / "shared")],
     ]
     install("", name="NONE")
     sound = [(main([*each]), capsys.readouterr().out) for each in commands]

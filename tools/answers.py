@@ -63,7 +63,7 @@ TRACE = {
     "fixes": ["look", "{t}", "--fixes"],
     "expect": ["check", "{t}", "--write"],
     "check": ["check", "{t}", "--all", *(word for text in PREDICTIONS for word in ("-g", text))],
-    "export": ["export", "{t}", "--csv", "-"],
+    "export": ["export", "{t}", "--to", "csv"],
 }
 SHIPPED_TRACE = {
     "look-markdown": ["look", "{t}", "--markdown"],
@@ -77,9 +77,12 @@ SHIPPED_TRACE = {
     ],
     "predictions": ["check", "{t}", "--against", BEFORE, "--all", *MANUAL],
     "predictions-json": ["check", "{t}", "--against", BEFORE, "--json", *MANUAL],
-    "collapsed": ["export", "{t}", "--collapsed", "-"],
-    "speedscope": ["export", "{t}", "--speedscope", "-"],
-    "perfetto": ["perfetto", "{t}", "--annotated", f"{OUT}/copy.json", "--no-browser"],
+    "collapsed": ["export", "{t}", "--to", "collapsed"],
+    "speedscope": ["export", "{t}", "--to", "speedscope"],
+    "perfetto": [
+        *("export", "{t}", "--to", "perfetto", "--annotated"),
+        *("-o", f"{OUT}/copy.json", "--no-browser"),
+    ],
     "report": ["report", "{t}", "-o", f"{OUT}/report.html"],
 }
 PAIR = {

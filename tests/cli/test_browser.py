@@ -54,7 +54,7 @@ mv {told}.part {told}
 """
 
 
-@pytest.mark.parametrize("command", [["serve"], ["perfetto"]], ids=["serve", "perfetto"])
+@pytest.mark.parametrize("command", [["serve"], ["export", "--to", "perfetto"]], ids=" ".join)
 def test_the_token_is_in_no_argument_and_no_environment(command: list[str], tmp_path: Path) -> None:
     """The URL with its token is not visible in the process list."""
     if command == ["serve"]:

@@ -32,8 +32,17 @@ COMMANDS = {
     "compare": ["compare", MLP, MLP],
     "check": ["check", MLP, "-g", "kernels < 5"],
     "report": ["report", MLP, "-o", "OUT/r.html"],
-    "share": ["share", MLP, "--to", "OUT"],
-    "perfetto": ["perfetto", MLP, "--annotated", "OUT/p.json", "--no-browser"],
+    "share": ["export", MLP, "--to", "shared", "-o", "OUT"],
+    "perfetto": [
+        "export",
+        MLP,
+        "--to",
+        "perfetto",
+        "--annotated",
+        "-o",
+        "OUT/p.json",
+        "--no-browser",
+    ],
     "strict serve": ["serve", MLP, "--strict", "--no-browser"],
 }
 

@@ -161,6 +161,9 @@ def test_look_loads_polars_after_reading() -> None:
     assert done.stdout.strip() == "False"
 
 
+ANNOTATED = ["export", MLP, "--to", "perfetto", "--no-browser", "--annotated", "-o"]
+
+
 def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["look", MLP, "--json"]) == 0
     captured = capsys.readouterr()
@@ -248,11 +251,10 @@ def test_nothing_is_served_of_a_path_that_cannot_be_read(
         ),
         (["report", MLP, "-o", "{here}", "--overwrite"], "{here} is a folder"),
         (
-            ["perfetto", MLP, "--annotated", "{here}/no/x.json.gz", "--no-browser"],
+            [*ANNOTATED, "{here}/no/x.json.gz"],
             "{here}/no/x.json.gz: no folder",
         ),
-        (["share", MLP, "--to", "{here}/file/x"], "{here}/file/x"),
-        (["share", MLP, "--to", "ftp://host/x"], "ftp://host/x"),
+        (["export", MLP, "--to", "shared", "-o", "{here}/file/x"], "{here}/file/x"),
     ],
 )
 def test_what_cannot_be_written_is_said_in_one_line(
@@ -266,9 +268,7 @@ def test_what_cannot_be_written_is_said_in_one_line(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["file"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["report", MLP, "-o"], ["perfetto", MLP, "--no-browser", "--annotated"]]
-)
+@pytest.mark.parametrize("arguments", [["report", MLP, "-o"], ANNOTATED])
 @pytest.mark.parametrize("leads_to", ["secret", "nowhere"])
 def test_no_output_is_written_through_a_link(
     arguments: list[str], leads_to: str, tmp_path: Path

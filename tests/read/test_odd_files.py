@@ -221,7 +221,7 @@ def test_a_folder_names_its_candidates(tmp_path: Path) -> None:
     """A folder with several traces is a question, and the answer is in the message."""
     for name in ("rank0.json", "rank1.json"):
         (tmp_path / name).write_bytes(G0)
-    ran = run("export", str(tmp_path), "--csv", "-", "--no-cache")
+    ran = run("export", str(tmp_path), "--to", "csv", "--no-cache")
     assert ran.code == 2
     assert "rank0.json" in ran.err
     assert "rank1.json" in ran.err

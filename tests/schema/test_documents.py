@@ -25,7 +25,6 @@ from foretrace.schema.documents import check as checked
 from foretrace.schema.documents import compare as comparison
 from foretrace.schema.documents import guess as guesses
 from foretrace.schema.documents import name as names
-from foretrace.schema.documents import share as shared
 from sweep import part
 
 ROOT = Path(__file__).parents[2]
@@ -171,10 +170,3 @@ def test_a_name_with_a_card(text: str) -> None:
     answer = run("explain", text, "--gpu", "H200", "--json").doc
     fits(answer, names.DOCUMENT)
     assert answer["gpu"]["arch"] == "sm90"
-
-
-def test_what_was_shared(tmp_path: Path) -> None:
-    path = str(traces()["linear_eager"])
-    answer = run("share", path, "--to", str(tmp_path), "--json", "--no-cache").doc
-    fits(answer, shared.DOCUMENT)
-    assert [each["source"] for each in answer["shared"]] == [path]

@@ -15,7 +15,7 @@ from foretrace.model.autograd import AutogradNodes
 from foretrace.model.trace import Trace
 from foretrace.show.overview import look
 from foretrace.show.share import chrome
-from foretrace.show.share.publish import pseudonyms_for
+from foretrace.show.share.allowed import AllowList
 
 EPOCH_US = Raw("1700000000000000.123")
 
@@ -27,7 +27,7 @@ def opened(folder: Path, data: bytes, name: str = "odd") -> Trace:
 
 
 def shared(trace: Trace, path: Path) -> Trace:
-    chrome.write(trace, path, pseudonyms_for(trace, frozenset()))
+    chrome.write(trace, path, AllowList())
     return ft.open(path, cache=False)
 
 

@@ -17,7 +17,7 @@ from foretrace.base.errors import MissingError, UsageError
 
 T = TypeVar("T")
 # scheme: the extra that brings its driver
-_EXTRAS = {"s3": "s3", "gs": "gs", "gcs": "gs", "hf": "share", "file": "share", "memory": "share"}
+_EXTRAS = {"s3": "s3", "gs": "gs", "gcs": "gs", "hf": "hf", "file": "hf", "memory": "hf"}
 BLOCK = 8 << 20  # of a file that is read to its end
 SMALL = 256 << 10  # of one that is looked into, or whose directory is at its end
 

@@ -149,7 +149,7 @@ def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     "words",
     [
         ["check", "T", "-g", "kernels > 0"],
-        ["export", "T", "--csv", "-"],
+        ["export", "T", "--to", "csv"],
         ["compare", "T", "T"],
     ],
 )

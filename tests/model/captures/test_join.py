@@ -10,8 +10,7 @@ from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
 import foretrace as ft
 from foretrace.show.overview import summarize
-from foretrace.show.share.publish import share
-from foretrace.show.share.stores import Folder
+from foretrace.show.share.publish import Folder, copies
 
 COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
 
@@ -193,9 +192,9 @@ def test_a_shared_copy_takes_the_captures_along(tmp_path: Path) -> None:
     replayed(replay, LAYER)
     capture.save(tmp_path / "captures" / "alice_bs_8_rank0.json.gz")
     trace = ft.open(replay.save(tmp_path / "run.json.gz"), cache=False)
-    (shared,) = share(str(tmp_path / "run.json.gz"), Folder(tmp_path / "out"))
-    copy = ft.open(tmp_path / "out" / shared.trace, cache=False)
-    (beside,) = (tmp_path / "out" / shared.trace.replace(".json.gz", ".captures")).iterdir()
+    (shared,) = copies(str(tmp_path / "run.json.gz"), Folder(tmp_path / "out"))
+    copy = ft.open(shared.place, cache=False)
+    (beside,) = Path(shared.place.replace(".json.gz", ".captures")).iterdir()
     assert beside.name == "capture_00_bs_8_rank0.json.gz"
     assert ops(copy) == ops(trace) == written(LAYER)
     assert copy.captures[0].tables["launches"].equals(trace.captures[0].tables["launches"])

@@ -80,7 +80,7 @@ def test_a_cpu_exports_its_ops(tmp_path: Path) -> None:
     _, row = csv.DictReader(io.StringIO(exported(trace, "csv")))
     found = [row[name] for name in ("name", "caller", "dims", "self_ns", "computes", "step")]
     assert found == ["aten::mm", "aten::linear", "[[2,3],[3,4]]", "1500", "True", "0"]
-    ran = CliRunner().invoke(program, ["export", str(tmp_path / "t.json"), "--collapsed", "-"])
+    ran = CliRunner().invoke(program, ["export", str(tmp_path / "t.json"), "--to", "collapsed"])
     assert "times are host times, which include profiler overhead" in ran.stderr
 
 
@@ -110,21 +110,30 @@ def test_csv_has_a_row_for_each_kernel() -> None:
     assert (backward["pass"], backward["op_name"]) == ("backward", "aten::embedding_dense_backward")
 
 
-def test_the_command_writes_files_and_stdout(tmp_path: Path) -> None:
-    target = tmp_path / "run.json"
-    given = ["export", "--no-cache", str(MODULES), "--speedscope", str(target), "--collapsed", "-"]
-    ran = CliRunner().invoke(program, given)
+def test_the_command_writes_a_file_or_stdout(tmp_path: Path) -> None:
+    target, given = tmp_path / "run.json", ["export", "--no-cache", str(MODULES), "--to"]
+    ran = CliRunner().invoke(program, [*given, "collapsed"])
     assert ran.exit_code == 0, ran.output
-    lines = ran.stdout.splitlines()
-    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 6_454_569
+    assert sum(int(line.rpartition(" ")[2]) for line in ran.stdout.splitlines()) == 6_454_569
+    ran = CliRunner().invoke(program, [*given, "speedscope", "-o", str(target)])
+    assert ran.stdout == f"{target}\n"
     assert sum(json.loads(target.read_text())["profiles"][0]["weights"]) == 6_454_569
 
 
 @pytest.mark.parametrize(
-    "given", [[], ["--csv", "-", "--collapsed", "-"], ["--csv", "/no/where/x"]]
+    ("given", "said"),
+    [
+        (["--to", "csv", "-o", "/no/where/x"], "no folder /no/where"),
+        (["--to", "csv", "--keep", "names"], "--keep is no option of --to csv"),
+        (["--to", "perfetto", "-o", "x.json"], "--annotated and -o FILE go together"),
+        (["--to", "shared"], "pass -o FOLDER"),
+        (["--to", "shared", "-o", "x", "--keep", "all"], "choose from names"),
+        (["--to", "hub", "-o", "a b"], "no bucket"),
+    ],
 )
-def test_wrong_usage(given: list[str]) -> None:
+def test_wrong_usage(given: list[str], said: str) -> None:
     from foretrace.base.errors import UsageError
 
     ran = CliRunner().invoke(program, ["export", "mlp_eager", *given])
     assert isinstance(ran.exception, UsageError)
+    assert said in str(ran.exception)

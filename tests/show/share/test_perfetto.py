@@ -106,9 +106,10 @@ def test_the_command_writes_a_copy_and_minds_what_is_there(
     from foretrace.cli import main
 
     out = str(tmp_path / "copy.json.gz")
-    assert main(["perfetto", str(traces()["mlp_eager"]), "--annotated", out, "--no-browser"]) == 0
+    given = ["export", str(traces()["mlp_eager"]), "--to", "perfetto", "--annotated", "-o", out]
+    assert main([*given, "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == out
-    assert main(["perfetto", str(traces()["mlp_eager"]), "--annotated", out, "--no-browser"]) == 2
+    assert main([*given, "--no-browser"]) == 2
 
 
 def test_each_rank_is_a_process_and_arrows_lead_from_the_last(tmp_path: Path) -> None:

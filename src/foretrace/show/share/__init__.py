@@ -1,5 +1,4 @@
-"""Give a trace to others: redacted copies, stores, and the way to Perfetto.
+"""Give a trace to others: redacted copies, the Hub, and the way to Perfetto.
 
-`pseudonyms` has the words that may leave and replaces the others, `chrome`,
-`compiler_copy` and `snapshot_copy` write the copy, `stores` takes it, `publish` does all of it.
+`allowed` says which texts may leave, `chrome` writes the copy, `publish` puts it where it goes.
 """

@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -25,7 +26,7 @@ from foretrace.base.private import cleaned, words
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import DAMAGE, UNCOPIED
-from foretrace.show.share.pseudonyms import Pseudonyms, keeps
+from foretrace.show.share.allowed import COLLECTIVES, DTYPES, SYNCS, TYPES, AllowList, Everything
 
 Record = dict[str, Any]
 Place = tuple[int | str, int]  # pid and tid
@@ -43,36 +44,6 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
 _ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
 _COUNT = regex(r"\d{1,15}", re.ASCII)
 _PLAIN = regex(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
-# Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
-_CARD = regex(
-    r"""(?i:nvidia|amd|intel|tesla|quadro|geforce|titan|rtx|gtx|instinct|radeon|pro|graphics|arc|max
-    |data|center|gpu|ada|generation|laptop|super|ti|xt|xtx|vf|mig|pcie|nvl|vgpu|device|with|ddr\d
-    |blackwell|hopper|grace|server|workstation|edition|sxm\d?|oam|hbm\d?e?|\d{1,4}gb|\d{1,3}g|gaudi|hpu
-    |apple|m\d|ultra|tpu|v\d{1,2}[ep]?|ascend\d{0,3}[a-z]?\d?|thor|orin|jetson|agx|rx|one|die|r|v|d)
-    |[A-Z]{1,3}\d{1,4}[A-Z]{0,2}|\d{1,4}[A-Z]{1,3}|gfx[0-9a-f]{3,4}""",
-    re.VERBOSE,
-)
-# What a bare number follows: RTX 4090, Max 1550, PG509-200.
-_SERIES = regex(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
-
-
-def known(text: str) -> str | None:
-    """The name of a type, a collective or a backend if each of its words is known, or None."""
-    return text if keeps(text) else None
-
-
-def device_name(text: str) -> str:
-    """The name of a card, without the words that no vendor and no model has."""
-    parts = [part for part in re.split(r"[\s/().-]+", text[:256]) if part]
-    before = ["", *parts]
-    known = [
-        part
-        for series, part in zip(before, parts, strict=False)
-        if (_SERIES.fullmatch(series) if part.isdigit() else _CARD.fullmatch(part))
-    ]
-    return text if known == parts else " ".join(known)
-
-
 NUMBERS = _fields("""
     gpu: device = device, stream = stream, bytes = bytes, occupancy = est. achieved occupancy %
     gpu: registers = registers per thread, shared_memory = shared memory
@@ -86,12 +57,17 @@ NUMBERS = _fields("""
     memory: device_type = Device Type, device_id = Device Id, bytes = Bytes
     memory: total_allocated = Total Allocated, total_reserved = Total Reserved
 """)
-# Texts that are made of known words.
-WORDS = _fields("""
-    comms: collective = Collective name, dtype = dtype
-    syncs: sync_kind = cuda_sync_kind
-    triton: backend = kernel_backend, num_warps = num_warps, num_stages = num_stages
-""")
+# Texts of which each has a list.
+LISTED = (
+    (COLLECTIVES, _fields("comms: collective = Collective name")),
+    (DTYPES, _fields("comms: dtype = dtype")),
+    (SYNCS, _fields("syncs: sync_kind = cuda_sync_kind")),
+    (words("triton cuda hip cpu xpu"), _fields("triton: backend = kernel_backend")),
+    (
+        frozenset(map(str, range(33))),
+        _fields("triton: num_warps = num_warps, num_stages = num_stages"),
+    ),
+)
 INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
 HEADER = words("""
@@ -114,15 +90,14 @@ _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
 def write(
-    trace: Trace,
-    path: Path,
-    private: Pseudonyms,
-    keep: frozenset[str] = frozenset(),
-    extra: Iterable[Record] = (),
+    trace: Trace, path: Path, allowed: AllowList | None, extra: Iterable[Record] = ()
 ) -> None:
-    """Write the trace as `.json.gz`; `extra` records follow its own."""
-    header = _header(trace, private, keep)
-    write_records(path, header, chain(_records(trace, private, keep), extra))
+    """Write the trace as `.json.gz`; `extra` records follow its own. Without a list every name and
+    argument stays: for a copy that its owner keeps.
+    """
+    allowed = allowed or Everything()
+    header = _header(trace, allowed)
+    write_records(path, header, chain(_records(trace, allowed), extra))
 
 
 def write_records(path: Path, header: Record, records: Iterable[Record]) -> None:
@@ -138,24 +113,23 @@ def write_records(path: Path, header: Record, records: Iterable[Record]) -> None
         file.write(b"\n]}\n")
 
 
-def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
+def _header(trace: Trace, allowed: AllowList) -> Record:
     found = trace.tables.header
     cards = found.get("deviceProperties")
     header: Record = _integers(found, HEADER)
     header["deviceProperties"] = [
-        {"name": private.word(str(card.get("name", "")), device_name)} | _integers(card, CARD)
+        {"name": allowed.card(str(card.get("name", "")))} | _integers(card, CARD)
         for card in (cards if isinstance(cards, list) else [])
         if isinstance(card, dict)
     ]
     if trace.about.rank is not None:
         header["distributedInfo"] = {"rank": trace.about.rank, "world_size": trace.about.world_size}
-    if "stacks" in keep:
+    if "stacks" in allowed.keep:
         header["with_stack"] = 1
     if trace.tables.base_ns is not None:
         header["baseTimeNanoseconds"] = trace.tables.base_ns
     if missing := [note.code for note in trace.ledger.notes if note.code in UNCOPIED]:
         header[DAMAGE] = missing
-    private.left_out["header"] += len(found.keys() - header.keys())
     return header
 
 
@@ -166,12 +140,12 @@ def _integers(values: dict[str, Any], allowed: frozenset[str]) -> Record:
     }
 
 
-def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterator[Record]:
+def _records(trace: Trace, allowed: AllowList) -> Iterator[Record]:
     """Tracks, then every event that may be shared, then an arrow from each launch."""
     places, base = _places(trace), trace.tables.base_ns or 0
-    yield from _tracks(trace, places, private, keep)
-    arguments = _arguments(trace, private, keep)
-    kinds = KINDS | {"python_function"} if "stacks" in keep else KINDS
+    yield from _tracks(trace, places, allowed)
+    arguments = _arguments(trace, allowed)
+    kinds = KINDS | {"python_function"} if "stacks" in allowed.keep else KINDS
     columns = ("id", "ts_ns", "dur_ns", "kind", "name", "track", "correlation", "external_id")
     rows = trace.events.select(*columns).iter_rows()
     for event, ts, dur, kind, name, track, correlation, external in rows:
@@ -180,10 +154,8 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
             known = {key: value for key, value in ids.items() if value is not None}
             args = arguments.get(event, {}) | known
             pid, tid = places[track]
-            shown = private.kept(name) if kind == "python_function" else private.clean(name)
+            shown = allowed.kept(name) if kind == "python_function" else allowed.name(name)
             yield complete(kind, shown, pid, tid, ts - base, dur, args)
-        elif kind == "python_function":
-            private.left_out["frame"] += 1
     yield from _arrows(trace, places, base)
 
 
@@ -232,16 +204,13 @@ def _number(text: str | None, instead: int) -> int:
     return number if number < _PIDS else instead
 
 
-def _tracks(
-    trace: Trace, places: list[Place], private: Pseudonyms, keep: frozenset[str]
-) -> Iterator[Record]:
-    """Names of processes and threads; the machine's own only when hosts are kept."""
+def _tracks(trace: Trace, places: list[Place], allowed: AllowList) -> Iterator[Record]:
+    """Names of processes and threads; the machine's own only in a copy that stays on it."""
     gpu = set(trace.host.track[trace.gpu.id].tolist())
-    for track, thread, process in trace.tracks.select("id", "thread", "process").iter_rows():
+    for track, thread in trace.tracks.select("id", "thread").iter_rows():
         pid, tid = places[track]
-        private.left_out["thread"] += bool(thread or process) and "hosts" not in keep
         on_gpu = track in gpu
-        named = private.kept(thread) if "hosts" in keep and thread else f"thread {tid}"
+        named = thread if "threads" in allowed.keep and thread else f"thread {tid}"
         yield metadata("process_name", pid, 0, name=f"GPU {pid}" if on_gpu else "python")
         yield metadata("thread_name", pid, tid, name=f"stream {tid}" if on_gpu else named)
 
@@ -255,7 +224,7 @@ def _arrows(trace: Trace, places: list[Place], base: int) -> Iterator[Record]:
             yield arrow(phase, _FLOWS + event, "ac2g", *places[int(host.track[end])], at)
 
 
-def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:
+def _arguments(trace: Trace, allowed: AllowList) -> dict[int, Record]:
     found = defaultdict[int, Record](dict)
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:
@@ -277,20 +246,17 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     take(named, numbered)
     rest = [field for field in NUMBERS if field not in named]
     take(rest, lambda value: value if abs(value) < _LARGEST else None)
-    take(WORDS, lambda value: private.word(str(value), known))
-    for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
-        if name in keep:
-            take(fields, lambda value: cleaned(_parsed(value), private.kept))
-        else:
-            private.left_out[kind] += sum(
-                trace.tables[table][column].count() for table, column, _ in fields
-            )
+    for texts, fields in LISTED:
+        take(fields, partial(allowed.listed, texts))
+    for name, fields in (("inputs", INPUTS), ("stacks", STACKS)):
+        if name in allowed.keep:
+            take(fields, lambda value: cleaned(_parsed(value), allowed.kept))
     # Sizes and types are lists of numbers and of type names: nothing else passes.
-    shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
+    shown = [_recorded(form, allowed) for form in trace.arguments.signatures]
     for event, signature in trace.tables["shapes"].iter_rows():
         found[event] |= shown[signature]
     for event, kernel, grid in trace.tables["launches"].iter_rows():  # ROCm's calls state it
-        stated = {"kernel": private.clean(kernel or ""), "grid": grid}
+        stated = {"kernel": allowed.name(kernel) if kernel else "", "grid": grid}
         found[event] |= {key: value for key, value in stated.items() if value}
     for event, grid, block in trace.tables["gpu"].select("event", "grid", "block").iter_rows():
         sizes = {"grid": grid, "block": block}
@@ -306,23 +272,23 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Record:
+def _recorded(form: Signature, allowed: AllowList) -> Record:
     """The recorded arguments of an op call; of the values, numbers unless inputs are kept. How many
     elements an operand has stays: its sizes say the same.
     """
     counts = {prod(size) for size in form.dims if size and all(type(n) is int for n in size)}
 
-    def shown(text: str) -> str | None:
+    def shown(text: str) -> str:
         counted = _COUNT.fullmatch(text) and int(text) in counts
-        return text if counted or _PLAIN.fullmatch(text) else None
+        return text if counted or _PLAIN.fullmatch(text) else ""
 
     more = {
         "Input Strides": [size or [] for size in form.strides],
-        "Input type": [private.word(name, known) or "" for name in form.types],
+        "Input type": [allowed.listed(TYPES, name) or "" for name in form.types],
         "Concrete Inputs": (
-            cleaned(form.concrete, private.kept)
-            if "inputs" in keep
-            else [private.word(value, shown, "value") or "" for value in form.concrete]
+            cleaned(form.concrete, allowed.kept)
+            if "inputs" in allowed.keep
+            else [shown(value) for value in form.concrete]
         ),
     }
     given = {key: value for key, value in more.items() if value}

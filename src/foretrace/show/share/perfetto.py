@@ -5,7 +5,7 @@ Slices on one track never overlap: Perfetto drops slices that overlap without ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ from foretrace.schema.jobs import step_name
 from foretrace.show.html.timeline import free_rows
 from foretrace.show.share import chrome
 from foretrace.show.share.chrome import Record
-from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.publish import KEEP
 
 PID = 900_000_000  # far from any process or device
 _CATEGORY = "foretrace"
@@ -42,24 +40,8 @@ class Track(Struct, frozen=True):
 def annotated(trace: Trace, path: Path) -> dict[str, int]:
     """Write the copy; returns how many slices each added track holds."""
     tracks = [*_findings(trace), *_streams(trace)]
-    # the copy stays on this machine, so everything is kept
-    extra = _records(tracks, trace.tables.base_ns or 0)
-    chrome.write(trace, path, _Unchanged(), frozenset(KEEP), extra)
+    chrome.write(trace, path, None, _records(tracks, trace.tables.base_ns or 0))
     return {track.label: len(track.slices) for track in tracks}
-
-
-class _Unchanged(Pseudonyms):
-    """Replaces nothing: for a copy that stays with its owner."""
-
-    def clean(self, text: str) -> str:
-        return text
-
-    kept = clean
-
-    def word(
-        self, text: str, vocabulary: Callable[[str], str | None], kind: str = "word"
-    ) -> str | None:
-        return text
 
 
 def _records(tracks: list[Track], base: int) -> Iterator[chrome.Record]:
