@@ -12,8 +12,9 @@ import msgspec
 
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read import recordings
-from foretrace.read.snapshot import from_tree, read_snapshot
+from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import Snapshot
+from read.snapshots import from_tree
 
 RECORDED = Path(__file__).parent / "recorded" / "memory"
 # stacks, innermost first: `file:line name`

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import pickle
 from pathlib import Path
 from typing import Any
 
-from foretrace.schema.snapshot import Snapshot
+import msgspec
+import numpy as np
+
+from foretrace.read.snapshot import UnpickledHead, snapshot_of
+from foretrace.read.unpickle import Tables
+from foretrace.schema.snapshot import ACTIONS, Snapshot
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "memory"
 
@@ -26,14 +32,11 @@ def small_tree(events: int = 400) -> dict[str, Any]:
     return tree
 
 
-def tiny_tree() -> dict[str, Any]:
-    """Sixty events with stacks of at most three frames."""
-    tree = small_tree(60)
-    tree["segments"] = tree["segments"][:1]
-    held = [*tree["device_traces"][0], *tree["segments"][0]["blocks"]]
-    for frames in {id(each["frames"]): each["frames"] for each in held}.values():
-        del frames[3:]
-    return tree
+def from_tree(path: str, tree: Any, size: int = 1 << 40) -> Snapshot:
+    """The tables of an unpickled snapshot, made in this process."""
+    made = Tables(tree, size, 1 << 40, list(ACTIONS))
+    head = msgspec.json.decode(json.dumps(made.head), type=UnpickledHead)
+    return snapshot_of(path, head, [np.array(each, np.int64) for each in made.columns])
 
 
 def pickled(tree: Any, protocol: int, *, fast: bool = False) -> bytes:
