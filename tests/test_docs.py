@@ -183,9 +183,9 @@ def test_the_worked_example_of_a_family_decodes_its_example() -> None:
     module = ModuleType("acme")
     exec(compile(code[0], "acme.py", "exec"), module.__dict__)
     expected = json.loads(example[0])
-    kernel = module.FAMILY.decode(expected["name"])
+    kernel = module.acme.decode(expected["name"])
     assert {field: kernel.fields[field] for field in expected["fields"]} == expected["fields"]
-    assert module.FAMILY.decode("aten::mm") is None
+    assert module.acme.decode("aten::mm") is None
 
 
 def test_the_worked_example_of_a_rule_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ __all__ = [
     "changed",
     "decode",
     "every",
+    "of",
     "on_card",
     "own_ops",
     "role_for",
@@ -47,11 +49,15 @@ _MOST = 3  # fields behind one short name: more would not fit a column
 @cache
 def every() -> tuple[Family, ...]:
     """All families in the order they are tried: those of this package, then entry points."""
-    here = sys.modules[__name__]
-    found = plugins.declared(here, "FAMILY", Family, "foretrace.families")
-    for module in plugins.modules(here):
-        found += getattr(module, "FAMILIES", ())
-    return tuple(sorted(found, key=lambda family: (family.order, family.name)))
+    here = [family for module in plugins.modules(sys.modules[__name__]) for family in of(module)]
+    brought = plugins.entries(Family, "foretrace.families")
+    return tuple(sorted([*here, *brought], key=lambda family: (family.order, family.name)))
+
+
+def of(module: ModuleType) -> list[Family]:
+    """The families that a module declares."""
+    values = [*vars(module).values(), *getattr(module, "FAMILIES", ())]
+    return [value for value in values if isinstance(value, Family)]
 
 
 @lru_cache(maxsize=1 << 18)

@@ -308,7 +308,6 @@ def _shown(value: Any) -> str:
 
 def family(
     name: str,
-    decode: Callable[[NameParser], KernelId | None],
     order: int,
     states: str,
     certainty: str = "inferred",
@@ -316,30 +315,34 @@ def family(
     hint: str,
     head: str = "",
     base: str = "",
-) -> Family:
-    """The family of names that fit: `decode` reads them, or answers None where one is not its own.
+) -> Callable[[Callable[[NameParser], KernelId | None]], Family]:
+    """Make a family of a function that reads its names, and answers None where one is not its own.
 
     A name has a `hint` near its beginning, or at it where the pattern begins with `^`. It begins
     with a `head`, the half word at the end of a cut name aside. `base` is its whole C++ function.
     """
-
-    def fit(text: str, found: Any) -> KernelId | None:
-        if head:
-            found = rx(head).match(uncut(text))
-        if base:
-            found = rx(base).fullmatch(_cpp.parse(text).base)
-        return decode(NameParser(text, name, certainty, found)) if found else None
-
-    # most names have no word of this family: that must cost next to nothing
-    def by_words(text: str) -> KernelId | None:
-        for word in plain:
-            if text.find(word, 0, 300) >= 0:
-                return fit(text, True)
-        return None
-
-    def by_pattern(text: str) -> KernelId | None:
-        found = rx(hint).match(text) if hint[0] == "^" else rx(hint).search(text, 0, 300)
-        return fit(text, found) if found else None
-
     plain = hint.split("|") if hint.translate(_PLAIN).isalnum() else []
-    return Family(name, wraps(decode)(by_words if plain else by_pattern), order, word_set(states))
+
+    def declare(decode: Callable[[NameParser], KernelId | None]) -> Family:
+        def fit(text: str, found: Any) -> KernelId | None:
+            if head:
+                found = rx(head).match(uncut(text))
+            if base:
+                found = rx(base).fullmatch(_cpp.parse(text).base)
+            return decode(NameParser(text, name, certainty, found)) if found else None
+
+        # most names have no word of this family: that must cost next to nothing
+        def by_words(text: str) -> KernelId | None:
+            for word in plain:
+                if text.find(word, 0, 300) >= 0:
+                    return fit(text, True)
+            return None
+
+        def by_pattern(text: str) -> KernelId | None:
+            found = rx(hint).match(text) if hint[0] == "^" else rx(hint).search(text, 0, 300)
+            return fit(text, found) if found else None
+
+        chosen = wraps(decode)(by_words if plain else by_pattern)
+        return Family(name, chosen, order, word_set(states))
+
+    return declare

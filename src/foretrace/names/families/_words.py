@@ -147,10 +147,11 @@ def plain(name: str) -> str:
 def library(namespace: str, lib: str, states: str) -> Family:
     """A family of literal C++ names: everything below one namespace, which names the family."""
 
+    @family(namespace, 34, states, hint=f"{namespace}::")
     def decode(r: NameParser) -> KernelId | None:
         return literal(r, lib) if r.cpp.scope.split("::")[0] == namespace else None
 
-    return family(namespace, decode, 34, states, hint=f"{namespace}::")
+    return decode
 
 
 def literal(r: NameParser, lib: str) -> KernelId:

@@ -46,6 +46,13 @@ class Functor(NamedTuple):
     name: str
 
 
+@family(
+    "aten_elementwise",
+    40,
+    "op dtype vec contiguous cast src_dtype dst_dtype",
+    "documented",
+    hint="elementwise_kernel",
+)
 def _decode_elementwise(r: NameParser) -> KernelId | None:
     if r.base not in TEMPLATES or (r.base == "elementwise_kernel" and not r.cpp.args):
         return None
@@ -163,20 +170,16 @@ def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
         r.put(inner[3], "math_dtype", math, "computes in {}")
 
 
-_STATES_ELEMENTWISE = "op dtype vec contiguous cast src_dtype dst_dtype"
-ELEMENTWISE = family(
-    "aten_elementwise",
-    _decode_elementwise,
-    40,
-    _STATES_ELEMENTWISE,
-    "documented",
-    hint="elementwise_kernel",
-)
-
-
 # ATen's cat, index, gather and scatter. `OpaqueType<2>` states bytes instead of a type.
 
 
+@family(
+    "aten_index_cat",
+    41,
+    "op element_bytes dims dtype batch",
+    "documented",
+    hint=r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda",
+)
 def _decode_index(r: NameParser) -> KernelId | None:
     if r.base.startswith("CatArrayBatchedCopy"):
         _put_op_index(r, "aten::cat")
@@ -240,11 +243,6 @@ def _scatter(r: NameParser) -> KernelId:
     return r.done("scatter_gather", op[6:], f"({value})" if "byte" in value else value)
 
 
-_HINT_INDEX = r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda"
-_STATES_INDEX = "op element_bytes dims dtype batch"
-INDEX = family("aten_index_cat", _decode_index, 41, _STATES_INDEX, "documented", hint=_HINT_INDEX)
-
-
 # ATen's multi-tensor kernels: `_foreach_*` ops and fused optimizers.
 #
 #     multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>,
@@ -267,6 +265,7 @@ FUSED = {
 ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 
 
+@family("aten_multi_tensor", 40, "op lists dtype", "documented", hint=TEMPLATE)
 def _decode_multi_tensor(r: NameParser) -> KernelId | None:
     if _cpp.is_mangled(r.name):
         return _decode_mangled(r)
@@ -334,9 +333,6 @@ def _decode_mangled(r: NameParser) -> KernelId | None:
 
 
 _APPLIED = "the function applied to the lists"
-MULTI_TENSOR = family(
-    "aten_multi_tensor", _decode_multi_tensor, 40, "op lists dtype", "documented", hint=TEMPLATE
-)
 
 
 # ATen's layer, RMS, group and batch norm kernels.
@@ -355,6 +351,13 @@ MULTI_TENSOR = family(
 # ATen's reductions: `reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index, Tout, …>>`.
 
 
+@family(
+    "aten_norm",
+    40,
+    "op rms_norm dtype_in",
+    "documented",
+    hint=r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal",
+)
 def _norm(r: NameParser) -> KernelId | None:
     row = r.row("aten_norm") if rx(r"at::native(?!::xpu)").match(r.cpp.scope) else None
     if not row:
@@ -374,9 +377,14 @@ def _norm(r: NameParser) -> KernelId | None:
     return r.done("normalization", short, dtype)
 
 
-_SOFTMAX = r"softmax_warp_(forward|backward)|cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
-
-
+@family(
+    "aten_softmax",
+    40,
+    "op dtype_in log2_elements log_softmax masked vec",
+    "documented",
+    hint="oftmax|SoftMax",
+    base=r"softmax_warp_(forward|backward)|cunn_(Spatial)?SoftMax(Forward|Backward)\w*",
+)
 def _softmax(r: NameParser) -> KernelId:
     warp = bool(r[1])
     words = "warp per row, up to 1024 elements" if warp else "block per row"
@@ -424,6 +432,17 @@ ACCUMULATED = word_set(
 )
 
 
+_REDUCE = "reduce_kernel"
+
+
+@family(
+    "aten_reduce",
+    40,
+    "op dtype_in dtype_acc max_threads out_vec",
+    "documented",
+    hint=_REDUCE,
+    base=_REDUCE,
+)
 def _reduce(r: NameParser) -> KernelId | None:
     if not (r.cpp.scope == "at::native" or "ReduceOp<" in r.name):
         return None
@@ -445,16 +464,6 @@ def _reduce(r: NameParser) -> KernelId | None:
     return r.done("reduction", short)
 
 
-_NORM = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal"
-_HINT_ROWS, _ROW = "oftmax|SoftMax", "op dtype_in log2_elements log_softmax masked vec"
-_REDUCE, _STATES_ROWS = "reduce_kernel", "op dtype_in dtype_acc max_threads out_vec"
-ROWS = (
-    family("aten_norm", _norm, 40, "op rms_norm dtype_in", "documented", hint=_NORM),
-    family("aten_softmax", _softmax, 40, _ROW, "documented", hint=_HINT_ROWS, base=_SOFTMAX),
-    family("aten_reduce", _reduce, 40, _STATES_ROWS, "documented", hint=_REDUCE, base=_REDUCE),
-)
-
-
 # ATen's random numbers: fills (`normal_`, `uniform_`, …) and dropout.
 
 OPS = {
@@ -464,6 +473,13 @@ OPS = {
 }
 
 
+@family(
+    "aten_random",
+    40,
+    "op distribution dtype vec",
+    "checked",
+    hint="distribution_|dropout_kernel|andperm|ultinomial|renormRows",
+)
 def _decode_random(r: NameParser) -> KernelId | None:
     if not r.cpp.scope.startswith("at::native"):
         return None
@@ -501,12 +517,6 @@ def _distribution(r: NameParser) -> KernelId:
     return r.done("random", f"{word}_ {{dtype}}" if word else "random fill")
 
 
-_HINT_RANDOM = "distribution_|dropout_kernel|andperm|ultinomial|renormRows"
-RANDOM = family(
-    "aten_random", _decode_random, 40, "op distribution dtype vec", "checked", hint=_HINT_RANDOM
-)
-
-
 # The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling.
 #
 # The function's name is the op. A kernel of `at::native` that no table knows keeps its function
@@ -515,6 +525,7 @@ RANDOM = family(
 UNSCOPED = "compute_cuda_kernel"
 
 
+@family("aten_other", 49, "op dtype", "documented", hint=f"_ZN2at6native|at::native|{UNSCOPED}")
 def _decode_other(r: NameParser) -> KernelId | None:
     if "_ZN2at6native" in r.name[:20]:
         return _mangled_name(r)
@@ -554,13 +565,10 @@ def _mangled_name(r: NameParser) -> KernelId | None:
     return r.done(role, "", _words.plain(words[2]), *words[3:4])
 
 
-_HINT_OTHER = f"_ZN2at6native|at::native|{UNSCOPED}"
-OTHER = family("aten_other", _decode_other, 49, "op dtype", "documented", hint=_HINT_OTHER)
-
-
 # Intel GPUs: ATen's SYCL templates, known from names quoted in public code.
 
 
+@family("xpu", 32, "vec op dtype", hint="at::native::xpu::|^gemm_kernel$")
 def _decode_xpu(r: NameParser) -> KernelId:
     if r.name == "gemm_kernel":
         r.put(r.name, "op", "gemm", "oneDNN's matmul; the name tells no more")
@@ -578,17 +586,3 @@ def _decode_xpu(r: NameParser) -> KernelId:
     elementwise = "Elementwise" in r.base and rx(r"\w+").fullmatch(r.base)
     role = "reduction" if r.base.startswith("Reduce") else _words.role(r.base)
     return r.done("pointwise" if elementwise else role, "", word, dtype)
-
-
-XPU = family("xpu", _decode_xpu, 32, "vec op dtype", hint="at::native::xpu::|^gemm_kernel$")
-
-
-FAMILIES = (
-    ELEMENTWISE,
-    INDEX,
-    MULTI_TENSOR,
-    *ROWS,
-    RANDOM,
-    OTHER,
-    XPU,
-)

@@ -33,6 +33,13 @@ _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
+@family(
+    "flash_attention_2",
+    21,
+    "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k",
+    "documented",
+    hint="flash_",
+)
 def _decode_flash(r: NameParser) -> KernelId | None:
     row = r.row("flash_attention")
     if not row:
@@ -61,6 +68,16 @@ def _done(r: NameParser, short: str, size: str = "") -> KernelId:
     return r.done("attention", short, size, "causal" if r.get("causal") else "")
 
 
+@family(
+    "flash_attention_3",
+    18,
+    """
+        stages cluster tile_mnk head_dim causal dtype_in local softcap varlen paged_kv append_kv
+        has_qv pack_gqa split v_colmajor deterministic
+    """,
+    "documented",
+    hint="FlashAttn|prepare_varlen_num_blocks_kernel",
+)
 def _decode3(r: NameParser) -> KernelId:
     if r.base == "device_kernel":
         entry = "cutlass::device_kernel"
@@ -111,18 +128,6 @@ def _flags3(r: NameParser, args: tuple[str, ...], way: str, chip: str) -> None:
     r.flags(texts, "" if cut else f"{way}{chip}", "causal local", paged_kv=paged)
 
 
-_STATES_FLASH = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
-_STATES3 = """
-    stages cluster tile_mnk head_dim causal dtype_in local softcap varlen paged_kv append_kv has_qv
-    pack_gqa split v_colmajor deterministic
-"""
-_HINT3 = "FlashAttn|prepare_varlen_num_blocks_kernel"
-FLASH = (
-    family("flash_attention_2", _decode_flash, 21, _STATES_FLASH, "documented", hint="flash_"),
-    family("flash_attention_3", _decode3, 18, _STATES3, "documented", hint=_HINT3),
-)
-
-
 # PyTorch's memory-efficient attention (from xFormers, on CUTLASS).
 #
 #     fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>
@@ -140,6 +145,14 @@ _NAME = (
 )
 
 
+@family(
+    "mem_efficient_attention",
+    12,
+    "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in",
+    "documented",
+    hint="fmha_cutlass",
+    head=_NAME,
+)
 def _decode_efficient(r: NameParser) -> KernelId:
     forward = r["way"] == "F"
     way, sides = ("fwd", "qk") if forward else ("bwd", "ij")
@@ -160,18 +173,6 @@ def _decode_efficient(r: NameParser) -> KernelId:
     return r.done("attention", f"mem-efficient {way} {{dtype_in}} {r['blocks']}")
 
 
-_STATES_EFFICIENT = "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
-EFFICIENT = family(
-    "mem_efficient_attention",
-    _decode_efficient,
-    12,
-    _STATES_EFFICIENT,
-    "documented",
-    hint="fmha_cutlass",
-    head=_NAME,
-)
-
-
 # FlashInfer: attention, norms, sampling, rope for serving; C++ templates and CuTe DSL.
 #
 #     flashinfer::BatchPrefillWith(Paged|Ragged)KVCacheKernel<KernelTraits<mask, query tile, MMAs
@@ -190,6 +191,15 @@ _ATTENTION = r"(?:Single|Batch)(?P<way>Prefill|Decode)With(?P<cache>Paged|Ragged
 _ACTIVATION = r"\b(silu|gelu_tanh|gelu)\b"
 
 
+@family(
+    "flashinfer",
+    15,
+    """
+        lib dtype op mask tile_q head_dim dtype_in dtype_kv paged_kv stages group_size activation
+        class
+    """,
+    hint="flashinfer::|^kernel_cutlass_",
+)
 def _decode_flashinfer(r: NameParser) -> KernelId | None:
     if found := class_of(r.name):
         if not found["module"].startswith("flashinfer"):
@@ -256,18 +266,3 @@ def _literal(r: NameParser) -> KernelId:
     role = row[0] if row else _words.role(r.base)
     role = role if role != "other" else _words.role(f"{r.cpp.scope}_{r.base}")
     return r.done(role, "", plain, dtype)
-
-
-_STATES_FLASHINFER = """
-    lib dtype op mask tile_q head_dim dtype_in dtype_kv paged_kv stages group_size activation class
-"""
-FLASHINFER = family(
-    "flashinfer", _decode_flashinfer, 15, _STATES_FLASHINFER, hint="flashinfer::|^kernel_cutlass_"
-)
-
-
-FAMILIES = (
-    *FLASH,
-    EFFICIENT,
-    FLASHINFER,
-)

@@ -58,6 +58,13 @@ _VALUES = {"generation": "ncclKernel_ (NCCL <= 2.18)", "symmetric_memory": True}
 _SOFT = ("name_redop", "redop", "dtype", "name_dtype")
 
 
+@family(
+    "nccl",
+    10,
+    "coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation op generic",
+    "documented",
+    hint="^(?:(?:void )?nccl|msccl)",
+)
 def _nccl(r: NameParser) -> KernelId | None:
     r.note(r.name.partition("_")[0], "a device kernel of NCCL or RCCL")
     if rx(r"ncclDevKernel(?:Debug)?_Generic").match(r.name):
@@ -91,13 +98,19 @@ def _fields(r: NameParser, found: dict[str, str | None]) -> None:
         r.put(r.get("name_proto"), "name_algo_proto_reliable", False, meaning)
 
 
-_LIBRARY = r"^(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)"
 _COLLECTIVE = (
     r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather"
     r"|scatter|barrier"
 )
 
 
+@family(
+    "other_collectives",
+    60,
+    "lib coll",
+    "documented",
+    hint=r"^(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)",
+)
 def _other(r: NameParser) -> KernelId:
     r.put(r["lib"], "lib", r["lib"], "the collective library")
     r.put(r["lib"], "op", "collective", "a collective between devices")
@@ -115,6 +128,7 @@ _SYMM_MEM = (
 )
 
 
+@family("torch_symm_mem", 35, "coll dtype bytes_per_access", hint="shot_|multimem", base=_SYMM_MEM)
 def _symm_mem(r: NameParser) -> KernelId | None:
     if not r.cpp.args:
         return None
@@ -125,14 +139,3 @@ def _symm_mem(r: NameParser) -> KernelId | None:
     r.read(r.arg(0), "dtype", "element type: {}")
     r.read(r.arg(1), "bytes_per_access")
     return r.done("comms", "symm_mem {coll} {dtype}")
-
-
-_STATES = """
-    coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation op generic
-"""
-_HINT, _MULTI = "^(?:(?:void )?nccl|msccl)", "coll dtype bytes_per_access"
-FAMILIES = (
-    family("nccl", _nccl, 10, _STATES, "documented", hint=_HINT),
-    family("other_collectives", _other, 60, "lib coll", "documented", hint=_LIBRARY),
-    family("torch_symm_mem", _symm_mem, 35, _MULTI, hint="shot_|multimem", base=_SYMM_MEM),
-)

@@ -23,6 +23,13 @@ _HEAD = (
 )
 
 
+@family(
+    "cublas_legacy",
+    11,
+    "arch tile_mn tile_k stages tile mma dtype_in dtype_out dtype_acc layout tensor_core epilogue",
+    hint="gemm",
+    head=_HEAD,
+)
 def _decode(r: NameParser) -> KernelId:
     put_head(r)
     r.put(r["core"], "op", "gemm", "a matmul")
@@ -71,12 +78,6 @@ def put_word(r: NameParser, word: str) -> None:
         r.put_word(word, "cublas_words")
 
 
-_STATES = """
-    arch tile_mn tile_k stages tile mma dtype_in dtype_out dtype_acc layout tensor_core epilogue
-"""
-LEGACY = family("cublas_legacy", _decode, 11, _STATES, hint="gemm", head=_HEAD)
-
-
 # cuBLAS helpers around a matmul: split-K sums, separate epilogues, scaling.
 #
 # `splitKreduce_kernel` adds the partial sums of a matmul that was split along K, under the same op
@@ -96,6 +97,12 @@ LEGACY = family("cublas_legacy", _decode, 11, _STATES, hint="gemm", head=_HEAD)
 # - `gemmSN_TN_kernel<T, …>`: a matmul with a small N
 
 
+@family(
+    "cublas_aux",
+    30,
+    "op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core",
+    hint="splitKreduce_kernel|globalKernel|scal_kernel|magma_|sgemm_largek",
+)
 def _decode_aux(r: NameParser) -> KernelId | None:
     if r.base == "splitKreduce_kernel":
         return _splitk(r)
@@ -157,6 +164,14 @@ _NAME = (
 )
 
 
+@family(
+    "cublas_gemv",
+    30,
+    "op transposed dtype_in dtype_out dtype_acc",
+    "checked",
+    hint="gemv|dot_kernel|reduce_1Block_kernel|gemmk1_kernel|gemmSN_",
+    base=_NAME,
+)
 def _decode_gemv(r: NameParser) -> KernelId | None:
     if r["thin"]:
         return _thin(r)
@@ -209,19 +224,3 @@ def _thin(r: NameParser) -> KernelId:
         r.put_layout(r.base, r.base[7:9].lower(), "inferred")
         r.read(r.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
     return r.done("gemm", f"GEMM {'K=1' if k1 else 'small N'} {{dtype_in}}")
-
-
-_AUX = "splitKreduce_kernel|globalKernel|scal_kernel|magma_|sgemm_largek"
-_AUX_STATES = "op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core"
-_GEMV = "gemv|dot_kernel|reduce_1Block_kernel|gemmk1_kernel|gemmSN_"
-_GEMV_STATES = "op transposed dtype_in dtype_out dtype_acc"
-HELPERS = (
-    family("cublas_aux", _decode_aux, 30, _AUX_STATES, hint=_AUX),
-    family("cublas_gemv", _decode_gemv, 30, _GEMV_STATES, "checked", hint=_GEMV, base=_NAME),
-)
-
-
-FAMILIES = (
-    LEGACY,
-    *HELPERS,
-)

@@ -37,6 +37,7 @@ def class_of(name: str) -> re.Match[str] | None:
     return rx(_NAME).match(name[:600]) if name.startswith("kernel_cutlass_") else None
 
 
+@family("cute_dsl", 16, "class function dtype_in", hint="^kernel_cutlass_")
 def _decode_user(r: NameParser) -> KernelId | None:
     """Any other class or function."""
     found = class_of(r.name)
@@ -51,6 +52,7 @@ def _decode_user(r: NameParser) -> KernelId | None:
     return r.done(_words.role(called), "cute", _words.plain(called), r.get("dtype_in"))
 
 
+@family("flash_attention_4_cute", 15, "op arch class dtype_in", hint="^kernel_cutlass_")
 def _attention(r: NameParser) -> KernelId | None:
     """Flash attention 4."""
     found = class_of(r.name)
@@ -76,6 +78,7 @@ def put_dtype(r: NameParser) -> None:
         r.put(pointer[0], "dtype_in", dtype, "type of the first tensor: {}")
 
 
+@family("quack", 15, "lib class op epilogue arch dtype_in", hint="^kernel_cutlass_")
 def _quack(r: NameParser) -> KernelId | None:
     found = class_of(r.name)
     if not found or not found["module"].startswith("quack"):
@@ -92,12 +95,3 @@ def _quack(r: NameParser) -> KernelId | None:
     r.put_arch(chip[0] if chip else "")
     put_dtype(r)
     return r.done(role, "quack", short, r.get("arch"), r.get("dtype_in"))
-
-
-_FA4, _USER = "op arch class dtype_in", "class function dtype_in"
-_QUACK = "lib class op epilogue arch dtype_in"
-FAMILIES = (
-    family("flash_attention_4_cute", _attention, 15, _FA4, hint="^kernel_cutlass_"),
-    family("quack", _quack, 15, _QUACK, hint="^kernel_cutlass_"),
-    family("cute_dsl", _decode_user, 16, _USER, hint="^kernel_cutlass_"),
-)

@@ -34,6 +34,16 @@ _BODY = (
 _NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
 
 
+@family(
+    "cutlass2x",
+    20,
+    """
+        namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in math_dtype
+        op iterator
+    """,
+    "documented",
+    hint="cutlass",
+)
 def _decode_cutlass2(r: NameParser) -> KernelId | None:
     wrapper = rx(_NAMESPACE).match(r.name)
     body = rx(_BODY).match(uncut(r.name), wrapper.end() if wrapper else 0)
@@ -127,13 +137,6 @@ def _template(r: NameParser) -> KernelId:
     return r.done("conv" if "conv" in r.get("op") else "gemm", f"cutlass {kind} {{tile}}", dtype)
 
 
-_STATES_CUTLASS2 = """
-    namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in math_dtype op
-    iterator
-"""
-CUTLASS2 = family("cutlass2x", _decode_cutlass2, 20, _STATES_CUTLASS2, "documented", hint="cutlass")
-
-
 # CUTLASS 3 kernels: names that the generator prints, and names spelt out as C++ templates.
 #
 #     cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>
@@ -175,6 +178,16 @@ _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
 _TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
 
 
+@family(
+    "cutlass3x",
+    19,
+    """
+        arch tile cluster stages dtype_a dtype_c schedule layout tensor_core tokens epilogue
+        dtype_bias scale_a
+    """,
+    "documented",
+    hint="cutlass3x_|cutlass::device_kernel<",
+)
 def _decode_cutlass3(r: NameParser) -> KernelId | None:
     at = r.name.find("cutlass3x_", 0, 120)
     r.found = rx(_HEAD_CUTLASS3).match(uncut(r.name), at) if at >= 0 else None
@@ -257,20 +270,6 @@ def _tuples(r: NameParser, start: int) -> None:
     r.read(after, "dtype_a", certainty="inferred")
 
 
-_STATES_CUTLASS3 = """
-    arch tile cluster stages dtype_a dtype_c schedule layout tensor_core tokens epilogue dtype_bias
-    scale_a
-"""
-CUTLASS3 = family(
-    "cutlass3x",
-    _decode_cutlass3,
-    19,
-    _STATES_CUTLASS3,
-    "documented",
-    hint="cutlass3x_|cutlass::device_kernel<",
-)
-
-
 # xmma: matmuls and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
 #
 #     sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>]
@@ -304,6 +303,13 @@ _END = (
 )
 
 
+@family(
+    "xmma",
+    12,
+    "arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in layout_filter stages g",
+    hint="_xmma_",
+    head=_HEAD_XMMA,
+)
 def _decode_xmma(r: NameParser) -> KernelId:
     kind, whole, end = r["kind"], r.found.string, r.found.end()
     op = kind if kind == "gemm" else f"conv_{kind}"
@@ -378,16 +384,3 @@ def _end(r: NameParser, tail: str) -> None:
     r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
     r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning)
     r.put(end["lib"], "lib", end["lib"], "launched by {}")
-
-
-_STATES_XMMA = """
-    arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in layout_filter stages g
-"""
-XMMA = family("xmma", _decode_xmma, 12, _STATES_XMMA, hint="_xmma_", head=_HEAD_XMMA)
-
-
-FAMILIES = (
-    CUTLASS2,
-    CUTLASS3,
-    XMMA,
-)

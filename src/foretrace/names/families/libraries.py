@@ -22,6 +22,7 @@ _NORMS = (
 )
 
 
+@family("apex", 42, "functor lists dtype lib", hint=rf"multi_tensor_apply_kernel<|{_NORMS}")
 def _decode_apex(r: NameParser) -> KernelId | None:
     if "multi_tensor" not in r[0]:
         return replace(_words.literal(r, "Apex"), role="normalization")
@@ -36,10 +37,6 @@ def _decode_apex(r: NameParser) -> KernelId | None:
     return r.done("reduction" if "Norm" in word else "optimizer", f"apex {word} {{dtype}}")
 
 
-_HINT_APEX = rf"multi_tensor_apply_kernel<|{_NORMS}"
-APEX = family("apex", _decode_apex, 42, "functor lists dtype lib", hint=_HINT_APEX)
-
-
 # FBGEMM: embedding tables, jagged tensors, quantization. Names are literal.
 
 _UNSCOPED = (
@@ -48,6 +45,7 @@ _UNSCOPED = (
 )
 
 
+@family("fbgemm", 39, "op weighted step", hint=rf"fbgemm_gpu::|^(?:void )?{_UNSCOPED}")
 def _decode_fbgemm(r: NameParser) -> KernelId | None:
     if not r.cpp.scope.startswith("fbgemm_gpu") and not rx(_UNSCOPED).match(r.base):
         return None
@@ -62,10 +60,6 @@ def _decode_fbgemm(r: NameParser) -> KernelId | None:
     else:
         r.note(r.base, f"the name is literal: {plain}")
     return r.done(role, "", short or plain)
-
-
-_HINT_FBGEMM = rf"fbgemm_gpu::|^(?:void )?{_UNSCOPED}"
-FBGEMM = family("fbgemm", _decode_fbgemm, 39, "op weighted step", hint=_HINT_FBGEMM)
 
 
 # bitsandbytes: 4-bit and 8-bit quantization, matmuls with 4-bit weights, 8-bit optimizers.
@@ -83,6 +77,13 @@ FORMATS = ("8-bit", "fp4", "nf4")
 OPTIMIZERS = ("Adam", "momentum SGD", "RMSprop", "LARS", "Adagrad", "Lion", "AdEMAMix")
 
 
+@family(
+    "bitsandbytes",
+    38,
+    "op lib dtype format block optimizer arch mma",
+    "documented",
+    hint=r"^(?:void )?(?:k[A-Z]\w+|kgemm_4bit\w+|gemm_4bit\w+|kdequant_mm\w+)<",
+)
 def _decode_bitsandbytes(r: NameParser) -> KernelId | None:
     row = r.row("bitsandbytes")
     if not row:
@@ -116,18 +117,6 @@ def _format(r: NameParser, op: str) -> str:
     return f"{'->' if op == 'quantize' else '<-'} {known}"
 
 
-_HINT_BITSANDBYTES = r"^(?:void )?(?:k[A-Z]\w+|kgemm_4bit\w+|gemm_4bit\w+|kdequant_mm\w+)<"
-_STATES_BITSANDBYTES = "op lib dtype format block optimizer arch mma"
-BITSANDBYTES = family(
-    "bitsandbytes",
-    _decode_bitsandbytes,
-    38,
-    _STATES_BITSANDBYTES,
-    "documented",
-    hint=_HINT_BITSANDBYTES,
-)
-
-
 # Mamba's state-space kernels: the selective scan of Mamba 1 and the chunked scan of Mamba 2.
 #
 #     selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<threads, items, rows, even_len,
@@ -151,6 +140,16 @@ BITSANDBYTES = family(
 # `update` is one step of decoding. The width is that of the filter.
 
 
+@family(
+    "selective_scan",
+    38,
+    """
+        op lib function threads items dtype_in dtype_weight dtype_state even_len variable_b
+        variable_c has_z varlen delta_softplus
+    """,
+    "documented",
+    hint="selective_scan_|_kernel",
+)
 def _scan(r: NameParser) -> KernelId | None:
     if row := row_for("mamba", rx(r"_\d{1,3}$").sub("", r.name[:80])):
         role, op, short = row
@@ -184,6 +183,13 @@ WAYS = {
 }
 
 
+@family(
+    "causal_conv1d",
+    38,
+    "op lib channels_last threads width silu dtype_in dtype_weight",
+    "documented",
+    hint="causal_conv1d",
+)
 def _conv1d(r: NameParser) -> KernelId | None:
     args, way = r.cpp.args, rx(_CUDA if r.cpp.args or r.cpp.params else _TRITON)
     r.found = way.fullmatch(r.base)
@@ -209,18 +215,6 @@ def _conv1d_traits(r: NameParser, args: tuple[str, ...]) -> None:
         r.read_all(types, "dtype_in dtype_weight")
 
 
-_STATES_MAMBA = """
-    op lib function threads items dtype_in dtype_weight dtype_state even_len variable_b variable_c
-    has_z varlen delta_softplus
-"""
-_CONV1D = "op lib channels_last threads width silu dtype_in dtype_weight"
-_HINT_MAMBA = "selective_scan_|_kernel"
-MAMBA = (
-    family("causal_conv1d", _conv1d, 38, _CONV1D, "documented", hint="causal_conv1d"),
-    family("selective_scan", _scan, 38, _STATES_MAMBA, "documented", hint=_HINT_MAMBA),
-)
-
-
 # Device-wide primitives: CUB (PyTorch's copy is `at_cuda_detail::cub`), rocPRIM, Thrust.
 
 _STEP = (
@@ -229,6 +223,7 @@ _STEP = (
 )
 
 
+@family("cub", 33, "op template step", "documented", hint=r"\b(?:hip)?cub::")
 def _decode_cub(r: NameParser) -> KernelId | None:
     if not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(r.cpp.scope):
         return None
@@ -264,31 +259,16 @@ def _primitive(library: str, r: NameParser) -> KernelId:
     return r.done(role, short)
 
 
-CUB = (
-    family("cub", _decode_cub, 33, "op template step", "documented", hint=r"\b(?:hip)?cub::"),
-    *(
-        family(lib, partial(_primitive, lib), 33, "op", "documented", hint=rf"^(?:void )?{lib}::")
-        for lib in ("rocprim", "thrust")
-    ),
-)
-
-
 # Libraries whose names are literal: cuSPARSE (sparse matrices), DeepEP (dispatch and combine of
 # expert parallelism), Transformer Engine (norms, rope, casts; its matmuls have cuBLASLt's own
 # names).
 
-LITERAL = (
+FAMILIES = (
+    *(
+        family(lib, 33, "op", "documented", hint=rf"^(?:void )?{lib}::")(partial(_primitive, lib))
+        for lib in ("rocprim", "thrust")
+    ),
     library("cusparse", "cuSPARSE", states="lib dtype"),
     library("deep_ep", "DeepEP", states="lib"),
     library("transformer_engine", "Transformer Engine", states="lib"),
-)
-
-
-FAMILIES = (
-    APEX,
-    FBGEMM,
-    BITSANDBYTES,
-    *MAMBA,
-    *CUB,
-    *LITERAL,
 )

@@ -40,6 +40,13 @@ _THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)
 _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
 
 
+@family(
+    "rocm_tensile",
+    10,
+    "layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out global_split_u",
+    "documented",
+    hint="^(?:Custom_)?Cij",
+)
 def _decode_tensile(r: NameParser) -> KernelId:
     head = rx(_HEAD).match(uncut(r.name)[:2000])
     if not head:
@@ -109,14 +116,6 @@ def _helper(r: NameParser) -> KernelId:
     return r.done("reduction", "tensile split-K reduce")
 
 
-_STATES_TENSILE = """
-    layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out global_split_u
-"""
-TENSILE = family(
-    "rocm_tensile", _decode_tensile, 10, _STATES_TENSILE, "documented", hint="^(?:Custom_)?Cij"
-)
-
-
 # MIOpen: assembly implicit-GEMM convolutions, and literal names for the rest.
 #
 #     igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>
@@ -141,6 +140,14 @@ MODES = {
 BYTES = {"byte": 1, "half": 2, "dword": 4}
 
 
+@family(
+    "miopen_igemm",
+    10,
+    "op gtc_gen dtype_in tile splitk wave_step",
+    "documented",
+    hint="igemm_",
+    head=_IGEMM,
+)
 def _decode_igemm(r: NameParser) -> KernelId:
     r.conv, op = True, DIRECTIONS[r["dir"]]
     r.put(r["dir"], "op", op, CONVOLUTIONS[op])
@@ -158,6 +165,7 @@ def _decode_igemm(r: NameParser) -> KernelId:
     return r.done("conv", f"igemm {op.replace('_', ' ')} {{tile}} {{dtype_in}}")
 
 
+@family("miopen", 50, "tile element_bytes op mode", hint=r"^[A-Za-z]")
 def _decode_miopen(r: NameParser) -> KernelId | None:
     plain = r.name.partition("(")[0]
     if is_cut(plain):
@@ -190,18 +198,15 @@ def _batch_norm(r: NameParser, text: str, way: str, mode: str, kind: str) -> Ker
     return r.done("normalization", f"batch_norm {way.lower()}")
 
 
-_STATES_MIOPEN = "op gtc_gen dtype_in tile splitk wave_step"
-MIOPEN = (
-    family(
-        "miopen_igemm", _decode_igemm, 10, _STATES_MIOPEN, "documented", hint="igemm_", head=_IGEMM
-    ),
-    family("miopen", _decode_miopen, 50, "tile element_bytes op mode", hint=r"^[A-Za-z]"),
-)
-
-
 # AMD's Composable Kernel and CK Tile. The kernel's identifier, mostly mangled, tells the op.
 
 
+@family(
+    "composable_kernel",
+    20,
+    "op lib kernel mangled",
+    hint=r"^(?:_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S{1,200} )?ck(?:_tile)?::)",
+)
 def _decode_ck(r: NameParser) -> KernelId:
     mangled = _cpp.is_mangled(r.name)
     words = _cpp.identifiers(r.name) if mangled else tuple(rx(r"\w+").findall(r.name))
@@ -240,10 +245,6 @@ def _tile(r: NameParser, kernel: str) -> KernelId:
     return r.done(role, f"{short} {{dtype_in}}")
 
 
-_HINT = r"^(?:_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S{1,200} )?ck(?:_tile)?::)"
-CK = family("composable_kernel", _decode_ck, 20, "op lib kernel mangled", hint=_HINT)
-
-
 # AMD's AITER (assembly attention, fused norms, MoE), and the paged attention it shares with vLLM.
 #
 # Names:
@@ -257,6 +258,12 @@ _FMHA = (
 )
 
 
+@family(
+    "aiter",
+    22,
+    "op head_dim dtype_in rounding causal lib mangled",
+    hint=r"paged_attention_ll4mi|^(?:void )?aiter::|^_ZN5aiter",
+)
 def _decode_aiter(r: NameParser) -> KernelId | None:
     if "paged_attention_ll4mi" in r[0]:
         r.put(r.base, "op", "attention", "attention over a paged KV cache, for decoding")
@@ -291,21 +298,3 @@ def _fmha(r: NameParser, base: str) -> KernelId:
     r.read(next((word for word in rest if word in ("rtz", "rtne", "rtna")), ""), "rounding")
     r.read("causal" if "causal" in rest else "", "causal")
     return r.done("attention", f"fmha {way} {{dtype_in}} hd{{head_dim}}")
-
-
-_STATES_AITER = "op head_dim dtype_in rounding causal lib mangled"
-AITER = family(
-    "aiter",
-    _decode_aiter,
-    22,
-    _STATES_AITER,
-    hint=r"paged_attention_ll4mi|^(?:void )?aiter::|^_ZN5aiter",
-)
-
-
-FAMILIES = (
-    TENSILE,
-    *MIOPEN,
-    CK,
-    AITER,
-)

@@ -21,6 +21,7 @@ _NAME = (
 )
 
 
+@family("memcpy_memset", 9, "op kind src dst", "documented", hint=_NAME)
 def _decode_memory(r: NameParser) -> KernelId | None:
     if r["rocm"]:
         op, meaning = row_for("rocm_memory", r.name) or ("", "")
@@ -39,20 +40,12 @@ def _decode_memory(r: NameParser) -> KernelId | None:
     return r.done("copy", r.name)
 
 
-COPIES = family("memcpy_memset", _decode_memory, 9, "op kind src dst", "documented", hint=_NAME)
-
-
 # Host calls: the CUDA runtime and driver, HIP, Level Zero. The field `role` says what for.
 #
 # They run on the CPU. `cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes
 # (clusters, programmatic dependent launch). Triton and nvjet launch through the driver
 # (`cuLaunchKernel…`): a list of runtime calls alone lacks them. Which calls make the host wait is
 # NVIDIA's documentation of them; a long launch may also be one that waits for room in the queue.
-
-DRIVER = (
-    r"^cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
-    r"|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*$"
-)
 
 
 def _decode_host(category: str, r: NameParser) -> KernelId | None:
@@ -72,17 +65,17 @@ def _decode_host(category: str, r: NameParser) -> KernelId | None:
     return r.done("other", r.name)
 
 
-HOST = tuple(
-    family(f"{name}_api", partial(_decode_host, category), 8, states, "documented", hint=pattern)
+FAMILIES = tuple(
+    family(f"{name}_api", 8, states, "documented", hint=pattern)(partial(_decode_host, category))
     for name, category, states, pattern in (
         ("runtime", "cuda_runtime", "role cat", r"^(?:(?:cuda|hip)[A-Z]\w*|INVALID)$"),
-        ("driver", "cuda_driver", "role", DRIVER),
+        (
+            "driver",
+            "cuda_driver",
+            "role",
+            r"^cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer"
+            r"|TensorMap|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*$",
+        ),
         ("xpu", "xpu", "role", r"^(?:urEnqueue|ze)[A-Z]\w*$"),
     )
-)
-
-
-FAMILIES = (
-    COPIES,
-    *HOST,
 )
