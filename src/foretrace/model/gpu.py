@@ -40,8 +40,6 @@ from foretrace.model.intervals import (
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
-_MOST_PROCESSES = 16  # with one id: more are not told apart
-
 
 class Linker:
     """The calls by id and process, and the GPU operations (`rows`) that look for theirs."""
@@ -96,7 +94,7 @@ class Linker:
     def _nearest(self, low: int, high: int, start: int) -> list[int]:
         """Of each process the last call that began before `start`, or else its first."""
         found: list[int] = []
-        while low < high and len(found) <= _MOST_PROCESSES:
+        while low < high and len(found) <= 16:  # with one id: more are not told apart
             stop = low + int(np.searchsorted(self.process[low:high], self.process[low], "right"))
             begun = int(np.searchsorted(self.start[low:stop], start, "right"))
             found.append(int(self.calls[max(low + begun - 1, low)]))
@@ -164,7 +162,6 @@ def _quantiles(device: Ints, delay: Ints) -> tuple[Ints, Ints, Ints]:
     return delay[order][low], delay[order][high], found
 
 
-_MOST_DEVICES = 64  # of a machine: a larger number is that of a process
 EVER = int(np.iinfo(np.int64).min)  # before any time
 
 _UNTOLD = (
@@ -241,7 +238,7 @@ class Gpu:
             drawn = written[self.host.track[self.id]]
             if name == "pid":
                 self.misplaced: Bools = (column != NONE) & (column != drawn) & (drawn >= 0)
-                self.misplaced &= drawn < _MOST_DEVICES
+                self.misplaced &= drawn < 64  # of a machine: a larger number is that of a process
             np.copyto(column, drawn, where=column == NONE)
         self.device_space = self.host.namespace[self.id]
 

@@ -12,15 +12,13 @@ from foretrace.base.arrays import Floats as Floats
 from foretrace.base.arrays import Ints as Ints
 from foretrace.base.arrays import Narrow, coded, distinct
 
-_MOST = 1 << 62  # beyond this a sum of two numbers leaves 64 bits
-
 
 def numbered(*columns: Narrow) -> Ints:
     """A small number for each distinct combination of values."""
     combined, size = np.zeros(len(columns[0]), np.int64), 1
     for values in columns:
         found, number = coded(values)
-        if size * len(found) > _MOST:
+        if size * len(found) > (1 << 62):  # beyond this a sum of two numbers leaves 64 bits
             combined, size = coded(combined)[1], len(combined)
         combined = combined * max(len(found), 1) + number
         size *= max(len(found), 1)

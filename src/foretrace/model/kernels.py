@@ -119,7 +119,6 @@ _PRICED = {
     "least": pl.Int64,
     "operand_type": pl.String,
 }
-_SAME = ("short", "family", "role", "operand_type")  # within a case
 _NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
@@ -152,7 +151,7 @@ def grouped(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
         pl.col("dur_ns").max().alias("max_ns"),
         pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
         pl.col("op").drop_nulls().first(),
-        pl.col(_SAME).first(),
+        pl.col(("short", "family", "role", "operand_type")).first(),  # within a case
         *roofs.cost_of_case(),
         **roofs.LAUNCH_OF_CASE,
     )

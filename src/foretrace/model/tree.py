@@ -94,7 +94,6 @@ def _walk(rows: Ints, start: Ints, end: Ints, is_call: Bools, parent: Ints, dept
 
 DEEPEST = 32  # names of a path that are told; recorded traces have at most nine
 ELLIPSIS = "…"
-_SHALLOW = 32  # steps one by one: nearly all launches have their op within a few
 _STEP, _SPREAD, _WORD = 0x5851F42D4C957F2D, np.uint64(0x9E3779B97F4A7C15), 1 << 64
 
 
@@ -102,7 +101,7 @@ def nearest(parent: Narrow, rows: Ints, chosen: Bools) -> Ints:
     """The innermost chosen event at or above each event, or -1."""
     found = rows.astype(np.int64)
     climbing = np.flatnonzero(found >= 0)
-    for _ in range(_SHALLOW):
+    for _ in range(32):  # steps one by one: nearly all launches have their op within a few
         climbing = climbing[~chosen[found[climbing]]]
         if not len(climbing):
             return found

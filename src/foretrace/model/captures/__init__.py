@@ -29,7 +29,6 @@ class Captured(Struct, frozen=True):
 
 
 Text = TypeVar("Text", str, bytes)
-_SIDES = ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton")
 
 
 def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list[int]]:
@@ -60,7 +59,7 @@ def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list
             for at, part in enumerate(parts)
         ]
     )
-    for side in _SIDES:
+    for side in ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton"):
         moved = [
             part[side].with_columns(pl.col("event") + first[at]) for at, part in enumerate(parts)
         ]

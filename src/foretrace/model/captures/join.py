@@ -212,7 +212,6 @@ _ALIASES = {"sub": "add", "rsub": "add", "relu": "clamp_min", "clamp": "clamp_mi
 # elements of one thread in ATen's elementwise loops, by the vector width in the name
 _WORK = {"<2": (4,), "<4": (4, 8), "<8": (8,), "<": (4,)}
 _WORD = regex(r"\w+(?:::\w+)?")
-_PREFIX = 200  # the loop's name stands at the front
 _LOOP = regex(r"(?:vectorized|unrolled)_elementwise_kernel(<[248]?)")
 
 
@@ -237,7 +236,7 @@ def fits(kernel: str, chain: Sequence[str]) -> bool | None:
 
 def sizes_fit(kernel: str, grid: Sequence[int], block: Sequence[int], call: OpCall) -> bool | None:
     """Whether the grid of an elementwise loop is that of the op's sizes; None for other kernels."""
-    loop = _LOOP.search(kernel[:_PREFIX])
+    loop = _LOOP.search(kernel[:200])  # the loop's name stands at the front
     shapes = [tensor.dims for tensor in call.every_tensor() if tensor.dims]
     if not loop or not shapes or not grid or not block or role_of_op(call.name) != "pointwise":
         return None

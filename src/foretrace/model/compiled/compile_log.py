@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from foretrace.read.compiler import LogRecord, TextRecord
 
 BREAK_RECORD = "dynamo_graph_break_reason"
-_PLACE = "in user code at "
 _FRAME = regex(r'\s*File "([^"]*)", line (\d{1,9}), in (.*)')
-_REASONS = ("Graph Break Reason: ", "Reason: ")
 _ENDS = ("User code traceback:", "Traceback (most recent call last):")
 _SKIPS = ("Graph break: skip", "Graph break: torch.compile cannot properly resume", "WON'T CONVERT")
 _VISIT = "please visit: "
@@ -68,7 +66,6 @@ STAGES = (
 _CACHE = regex(r"(fx_graph|aotautograd)(?:_bundled)?_cache_(hit|miss|bypass|hash)")
 _DISABLED = regex(r"(fx_graph|autograd)_cache_(disabled)")
 _CACHES = {"fx_graph": "FX graph", "aotautograd": "AOTAutograd", "autograd": "AOTAutograd"}
-_SKIP = "skipping cudagraphs due to "
 _USER_FRAME = regex(r'\s*File "([^"]*)", line (\d{1,9})')
 _AGAIN = regex(
     r"\[([^]]{0,99})\] Re-recording function=([^,]{0,999}),(?: mode=(\w*),)? reason=(.*)"
@@ -136,7 +133,7 @@ def _break(lines: list[str]) -> GraphBreak | None:
 def _place(head: str, lines: list[str]) -> SourceLine | None:
     """The line of the break: from the head, or the innermost frame of the user's code."""
     frames = [(i, found) for i, line in enumerate(lines) if (found := _FRAME.match(line))]
-    file, _, number = head.partition(_PLACE)[2].strip().rpartition(":")
+    file, _, number = head.partition("in user code at ")[2].strip().rpartition(":")
     if not number.isdecimal():
         if not frames:
             return None
@@ -151,7 +148,7 @@ def _place(head: str, lines: list[str]) -> SourceLine | None:
 def _reason_lines(lines: list[str], told: int) -> list[str]:
     """The lines of the reason; in older logs the exception at the end of the traceback has it."""
     for i, line in enumerate(lines[:told]):
-        for word in _REASONS:
+        for word in ("Graph Break Reason: ", "Reason: "):
             if line.startswith(word):
                 rest = [line.removeprefix(word), *lines[i + 1 : told]]
                 end = next((k for k, one in enumerate(rest) if one.startswith(_ENDS)), len(rest))
@@ -373,7 +370,7 @@ def cudagraph_skips(records: Iterable[LogRecord], texts: Iterable[TextRecord]) -
     told = [str(record.fields.get("cudagraph_skip_reason") or "") for record in records]
     found: dict[str, str] = {}
     for text in (*told, *(record.text for record in texts)):
-        for part in text.split(_SKIP)[1:]:
+        for part in text.split("skipping cudagraphs due to ")[1:]:
             reason = part.partition("\n")[0].strip().removesuffix(". Found from :").rstrip(".")
             lines = (_USER_FRAME.match(line) for line in part.split("\n")[1:])
             place = [f"{frame[1]}:{frame[2]}" for frame in lines if frame]

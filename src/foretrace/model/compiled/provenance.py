@@ -48,7 +48,6 @@ _PARTS = regex(r"[.:]+")
 _PREPARES = VIEWS | {"convert_element_type", "clone", "to", "getitem", "empty", "type_as"}
 _SILENT = VIEWS | {"getitem"}
 ComputedOp = tuple[str, frozenset[str], str]  # its word, its nodes that compute, the last of them
-_REMEMBERED = 256  # compilations; a program has few
 _COMPUTED: dict[int, tuple[Compilation, list[ComputedOp]]] = {}
 
 
@@ -84,7 +83,7 @@ def _computed(compilation: Compilation) -> list[ComputedOp]:
     """The ops of the Dynamo graph that compute something; worked out once per compilation."""
     known, found = _COMPUTED.get(id(compilation), (None, list[ComputedOp]()))
     if known is not compilation:
-        if len(_COMPUTED) >= _REMEMBERED:
+        if len(_COMPUTED) >= 256:  # compilations; a program has few
             _COMPUTED.clear()
         _COMPUTED[id(compilation)] = compilation, (found := list(_computing(compilation)))
     return found

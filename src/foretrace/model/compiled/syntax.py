@@ -14,7 +14,6 @@ import msgspec
 
 LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
 Range = tuple[int, int]  # the smallest and the largest value
-_LARGEST = 1 << 63
 _DIVISIONS = {"div_floor_integer": ast.FloorDiv(), "remainder_integer": ast.Mod()}
 _LONGEST = 5000  # characters of an expression
 
@@ -107,7 +106,7 @@ def ranged(node: ast.expr, known: Mapping[str, Range | None]) -> Range | None:
 
 
 def _computed(kind: ast.operator, a: Range | None, b: Range | None) -> Range | None:
-    if a is None or b is None or max(map(abs, (*a, *b))) >= _LARGEST:
+    if a is None or b is None or max(map(abs, (*a, *b))) >= (1 << 63):
         return None
     match kind:
         case ast.Add():

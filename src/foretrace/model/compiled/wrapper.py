@@ -27,7 +27,6 @@ from foretrace.schema.compiler import (
     Size,
 )
 
-_ALLOCATES = ("empty_strided", "rand_strided")
 HANDLE = "[Provenance debug handles] "
 ORIGINS = "Topologically Sorted Source Nodes: ["
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
@@ -92,7 +91,7 @@ class Buffers:
         if not isinstance(node, ast.Call):
             return None
         name = dotted(node.func).rpartition(".")[2]
-        if name.startswith(_ALLOCATES):
+        if name.startswith(("empty_strided", "rand_strided")):
             return _allocated(node, name)
         if name in ("reinterpret_tensor", "_reinterpret_tensor") and len(node.args) >= 3:
             whole = self.tensor(node.args[0]) or NamedTensor(_name(node.args[0]))

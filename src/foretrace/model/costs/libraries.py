@@ -260,8 +260,6 @@ NOTE = "each tensor argument once; one that is updated in place moves twice that
 _PICKING = regex(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
 GATED = "an activation times a tensor by its name: reads both arguments, writes one"
 _GATED_BY_NAME = regex(r"triton_poi_fused_(?!.*backward)(?=.*(?:gelu|silu))(?=.*mul)")
-# How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
-_FEWEST = {"poi": 1, "per": 2, "red": 2}
 
 
 def _fused(call: OpCall) -> Cost | None:
@@ -290,7 +288,8 @@ def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:
     Other numbers may precede them. The last ones whose matmul is the size of a tensor are the
     sizes; where no matmul is, all numbers are if there are no more than a kernel has at least.
     """
-    fewest = _FEWEST.get(call.name.split("_")[1], 0)
+    # How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
+    fewest = {"poi": 1, "per": 2, "red": 2}.get(call.name.split("_")[1], 0)
     found = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
     numbers = tuple(number or 0 for number in found)
     for count in range(len(numbers), fewest - 1 if fewest else len(numbers), -1):

@@ -182,12 +182,11 @@ MATMUL = CostKind(
 
 
 FP4_GROUP = 16  # values that share a scale of nvfp4
-_REDUCES = ("max", "reduce", "absmax")
 
 
 def _dynamic_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     source, out = call.need(1), call.need(0)
-    if any(mark in kernel.name.lower() for mark in _REDUCES):
+    if any(mark in kernel.name.lower() for mark in ("max", "reduce", "absmax")):
         return at_least([source], [], "reads the input for its largest value")
     return at_least([source], [out], "reads the input, writes the result")
 

@@ -78,7 +78,6 @@ _BINARY_TO_FLOAT = (
 )
 _LOGIC = "bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__"
 _COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor"
-_TERNARY = "addcdiv lerp clamp clip clamp_min clamp_max"
 # Of a gradient (or prediction) and the saved input (or target).
 _PAIRS = """
     gelu_backward silu_backward sigmoid_backward tanh_backward threshold_backward
@@ -165,7 +164,7 @@ POINTWISE = CostKind(
         **_both(_BINARY_TO_FLOAT, pointwise((0, 1), "float")),
         **_both(_LOGIC, pointwise((0, 1), flop=SELECTION)),
         **_both(_COMPARE, pointwise((0, 1), "bool", SELECTION)),
-        **_both(_TERNARY, pointwise((0, 1, 2))),
+        **_both("addcdiv lerp clamp clip clamp_min clamp_max", pointwise((0, 1, 2))),
         **_both("addcmul", _addcmul),
         **_both("masked_fill", pointwise((0, 1), flop=SELECTION, typed=(0,))),
         **_both("tril triu", pointwise((0,), flop=SELECTION)),

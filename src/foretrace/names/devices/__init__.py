@@ -33,7 +33,6 @@ OTHER_CARD = frozenset({"mig", "laptop", "nvl", "vgpu", "d"})
 MEMORY_TOLERANCE = 0.05
 
 SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured for the package
-_LARGEST = 1 << 20  # bytes: such a file has about ten thousand
 
 
 @cache
@@ -128,7 +127,7 @@ def file_name(device: str) -> str:
 def load(path: Path) -> MeasuredRoofs | None:
     """The figures in a file; None without a file that can be read."""
     try:
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > (1 << 20):  # bytes: such a file has about ten thousand
             raise ValueError("it is too large")
         found = msgspec.json.decode(path.read_bytes(), type=MeasuredRoofs)
     except FileNotFoundError:

@@ -43,7 +43,6 @@ __all__ = [
     "vocabulary",
 ]
 _FREE_TEXT = ("ops", "elsewhere", "tokens", "truncated", "arg_spec", "class", "mangled")
-_MOST = 3  # fields behind one short name: more would not fit a column
 
 
 @cache
@@ -141,7 +140,7 @@ def _telling(group: Sequence[KernelId]) -> list[str]:
     for field in ranked:
         if counts[field] > 1 and _kinds(group, [*chosen, field]) > _kinds(group, chosen):
             chosen.append(field)
-    return chosen[:_MOST]
+    return chosen[:3]  # fields behind one short name: more would not fit a column
 
 
 def _kinds(group: Sequence[KernelId], fields: list[str]) -> int:

@@ -15,18 +15,12 @@ from msgspec import Struct
 
 from foretrace.names.families._tables import by_spelling, is_cut, rx
 
-_ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)")
-_INTEGER = r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*"
 _BRACKETS = r"[<>(){}]"
 _PAIRS = {")": "(", "}": "{"}
 # Names that stayed mangled: Kineto leaves those beyond 8192 characters so, and those that the
 # demangler does not know, such as the type `DF16b`. Only identifiers and simple types are read.
 _LITERAL = r"L[a-z]n?\d{1,18}E"
-_ENUM = r"L(?=[NSZ\d])"
-_ENUM_VALUE = r"En?\d{1,10}E"
 _SUBSTITUTE = r"S[0-9A-Z]{0,6}_|S[tabsiod]"
-_IDENTIFIER = r"(\d{1,4})(?=[A-Za-z_])"
-_BUILTIN = r"DF16b|DF16_|Dh|[fdilxsahbjmy]"
 _NAMED = by_spelling("named_types")
 
 # How C++ spells each data type, and the one word used here for it.
@@ -85,7 +79,7 @@ def parse(name: str) -> Cpp:
 
 def without_anonymous(text: str) -> str:
     """The text with anonymous namespaces taken out: they say nothing and their brackets mislead."""
-    for word in _ANONYMOUS:
+    for word in ("(anonymous namespace)", "<unnamed>", "(anonymous)"):
         if word in text:
             text = text.replace(word + "::", "")
     return text
@@ -131,7 +125,7 @@ def leaf(text: str) -> str:
 
 def integer(text: str) -> int | None:
     """`4`, `4ul`, `(int)4` -> 4."""
-    found = rx(_INTEGER).fullmatch(text)
+    found = rx(r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*").fullmatch(text)
     return int(found.group(1)) if found else None
 
 
@@ -176,13 +170,13 @@ def identifiers(name: str) -> tuple[str, ...]:
     found: list[str] = []
     position, in_enum = 2, False
     while position < len(name):
-        if in_enum and (value := rx(_ENUM_VALUE).match(name, position)):
+        if in_enum and (value := rx(r"En?\d{1,10}E").match(name, position)):
             position, in_enum = value.end(), False
         elif skipped := rx(f"{_LITERAL}|{_SUBSTITUTE}").match(name, position):
             position = skipped.end()
-        elif opened := rx(_ENUM).match(name, position):
+        elif opened := rx(r"L(?=[NSZ\d])").match(name, position):
             position, in_enum = opened.end() or position + 1, True
-        elif length := rx(_IDENTIFIER).match(name, position):
+        elif length := rx(r"(\d{1,4})(?=[A-Za-z_])").match(name, position):
             end = length.end() + int(length[1])
             if end <= len(name):  # the rest was cut
                 found.append(name[length.end() : end])
@@ -196,7 +190,7 @@ def identifiers(name: str) -> tuple[str, ...]:
 def type_after(name: str, identifier: str) -> str | None:
     """The first template argument of `identifier`, if it is a data type."""
     rest = _arguments(name, identifier)
-    found = rx(_BUILTIN).match(rest)
+    found = rx(r"DF16b|DF16_|Dh|[fdilxsahbjmy]").match(rest)
     if found:
         return MANGLED[found[0]]
     word = next(iter(identifiers("_Z" + rest.removeprefix("N3c10")[:40])), "")

@@ -38,9 +38,7 @@ __all__ = ["KernelId", "NameParser", "family", "number", "shape"]
 __all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "is_cut", "one_of", "row_for", "rows"]
 __all__ += ["rx", "uncut", "word_set"]
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
-_SEPARATORS = "_ ,<>:&*(){}[]#"
 _PLAIN = str.maketrans("", "", "_:<|")
-_NUMBER = r"(?:\([a-z ]+\)|[A-Za-z_]{0,16})(-?\d{1,18})[uUlL]*"
 
 
 @cache
@@ -50,7 +48,7 @@ def _fields() -> dict[str, tuple[str, ...]]:
 
 def number(text: str) -> int | None:
     """`4`, `4ul`, `(int)4`, `stage4` -> 4."""
-    found = rx(_NUMBER).fullmatch(text)
+    found = rx(r"(?:\([a-z ]+\)|[A-Za-z_]{0,16})(-?\d{1,18})[uUlL]*").fullmatch(text)
     return int(found[1]) if found else None
 
 
@@ -289,7 +287,7 @@ class NameParser:
 
     def _gap(self, start: int, end: int) -> list[Part]:
         text = self.name[start:end].strip("_ ,>")
-        if not text.strip(_SEPARATORS):
+        if not text.strip("_ ,<>:&*(){}[]#"):
             return []
         if end == len(self.name) and text.startswith("("):
             meaning, certainty = "the argument list: repeats the types of the template", "checked"

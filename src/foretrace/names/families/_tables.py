@@ -18,8 +18,6 @@ from typing import Any
 
 from foretrace.schema.kernel import KernelId
 
-_DOTS = ("...", "…")
-
 
 @cache
 def rx(pattern: str) -> re.Pattern[str]:
@@ -29,7 +27,7 @@ def rx(pattern: str) -> re.Pattern[str]:
 
 def is_cut(name: str) -> bool:
     """Whether a report cut the name: it ends in dots."""
-    return name.endswith(_DOTS)
+    return name.endswith(("...", "…"))
 
 
 def uncut(name: str) -> str:

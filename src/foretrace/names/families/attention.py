@@ -30,7 +30,6 @@ from foretrace.names.families.cute_dsl import class_of, put_dtype
 # `causal` and `local`, the first two, are all that is read.
 
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
-_MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
 @family(
@@ -86,7 +85,7 @@ def _decode3(r: NameParser) -> KernelId:
     helper = rx(r"Combine|prepare_varlen|Preprocess|Postprocess").search(r.name)
     kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(r.name)
     r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention")
-    loop = rx(_MAINLOOP).search(r.name)
+    loop = rx(r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})").search(r.name)
     if loop:
         args = _cpp.inside(r.name, loop[0])
         _mainloop(r, args, loop[2], loop[1] == "Bwd")

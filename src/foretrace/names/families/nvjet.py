@@ -15,7 +15,6 @@ from foretrace.names.families._tables import by_spelling, rx, uncut
 TYPES = by_spelling("nvjet_types")
 FLOATS = frozenset("htsqro")
 _EPILOGUE_WORD = r"(drelu|dgelu|bgrad|relu|gelu|bias|aux)([htsqr](?![a-z])|[ab](?![a-z]))?"
-_SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"
 _HEAD = (
     r"nvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{3}|[a-z]{5})_(?:(?P<math>tf32)_)?"
     r"(?:(?P<mn>\d{1,5}x\d{1,5})_(?P<ks>\d{1,5}x\d{1,5})_(?P<cluster>\d{1,5}x\d{1,5})"
@@ -104,7 +103,7 @@ def _words(r: NameParser, words: list[str]) -> None:
             certainty = "checked" if word in ("bias", "gelubias") else "inferred"
             meaning = "; ".join(row[0] for part in found if (row := row_for("nvjet_ends", part)))
             r.put(word, "epilogue", epilogue, meaning, certainty)
-        elif rx(_SCALING).fullmatch(word):
+        elif rx(r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale").fullmatch(word):
             scaling.append(word)
             r.put(word, "scaling", scaling, _scaling_meaning(word))
         elif word and not r.put_word(word, "nvjet_words"):

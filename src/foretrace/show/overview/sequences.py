@@ -151,10 +151,6 @@ def _median(values: NDArray[Any]) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-_CONFIG = ("grid", "block", "registers", "shared_memory")
-_LIGER = "liger_triton"
-
-
 def launches(trace: Trace, name: str) -> list[NameLaunch]:
     """Each way in which the kernel of this name was launched, the most frequent first."""
     found = trace.kernels.filter(pl.col("name") == name)
@@ -164,7 +160,7 @@ def launches(trace: Trace, name: str) -> list[NameLaunch]:
         near = get_close_matches(name, trace.kernels["name"].unique().to_list(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{trace.path} has no kernel of this name{hint}")
-    ways = found.group_by(_CONFIG, maintain_order=True).agg(
+    ways = found.group_by(("grid", "block", "registers", "shared_memory"), maintain_order=True).agg(
         pl.len().alias("count"), pl.col("op").first(), pl.col("family").first()
     )
     rows = sorted(ways.iter_rows(named=True), key=lambda way: -way["count"])
@@ -188,5 +184,7 @@ def _launch(trace: Trace, way: dict[str, Any]) -> NameLaunch:
         way["shared_memory"],
         call.name if call else "",
         list(dims) or None,
-        1 << (dims[-1] - 1).bit_length() if way["family"] == _LIGER and one_per_row else None,
+        1 << (dims[-1] - 1).bit_length()
+        if way["family"] == "liger_triton" and one_per_row
+        else None,
     )

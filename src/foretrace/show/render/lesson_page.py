@@ -122,7 +122,6 @@ _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
 _SHADES = "·░▒▓"  # nothing, up to a third of a cell, two thirds, more
 _LISTED = 5  # names in the text below the drawing; of more than these, the longest
 _LONGEST = 3
-_CELLS = 4  # that a named slice needs at least, on average
 _NAMES = ("ranges", "ops", "inside", "calls", "GPU")
 _COLUMN = max(map(len, _NAMES)) + 1
 
@@ -149,7 +148,7 @@ def shown_lanes(lanes: Lanes, room: int) -> list[tuple[str, list[LaneSlice]]]:
 
 
 def _is_dense(slices: Sequence[LaneSlice], room: int) -> bool:
-    return len(slices) > room // _CELLS
+    return len(slices) > room // 4  # that a named slice needs at least, on average
 
 
 def _deciding(slices: Sequence[LaneSlice]) -> list[LaneSlice]:
