@@ -353,7 +353,18 @@ def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.D
         kernel = families.decode(row["name"])
         work = _work(row, kernel)
         place = position(device, work)
-        traits = _traits(trace, row, kernel)
+        # What the name states; the strides of the operands tell strided from broadcast.
+        loose = kernel.get("contiguous") is False
+        looked_at = row["op"] is not None and (loose or row["role"] == "copy")
+        call = op_call(trace, row["op"]) if looked_at else None
+        strided = call is not None and any(_strided(tensor) for tensor in call.every_tensor())
+        traits = Traits(
+            row["role"],
+            strided=strided,
+            broadcast=loose and not strided,
+            cast=kernel.get("cast") is True and not kernel.get("vector_width"),
+            split_k=kernel.get("splitk") is True or (kernel.get("split_k") or 0) > 1,
+        )
         if row["role"] == "comms" and bus:
             found = [bus[each] for each in row["kernels"] if each in bus]
             traits = replace(traits, bus_gbps=median(found) if found else None)
@@ -385,21 +396,6 @@ def dtype_of(case: dict[str, Any], kernel: KernelId) -> str | None:
     """The type that a kernel computes on: what its name states, else that of its op's operands."""
     stated = kernel.get("dtype_in") or kernel.get("dtype")
     return stated if isinstance(stated, str) else case["operand_type"]
-
-
-def _traits(trace: Recording, row: dict[str, Any], kernel: KernelId) -> Traits:
-    """What the name states; the strides of the operands tell strided from broadcast."""
-    loose = kernel.get("contiguous") is False
-    looked_at = row["op"] is not None and (loose or row["role"] == "copy")
-    call = op_call(trace, row["op"]) if looked_at else None
-    strided = call is not None and any(_strided(tensor) for tensor in call.every_tensor())
-    return Traits(
-        row["role"],
-        strided=strided,
-        broadcast=loose and not strided,
-        cast=kernel.get("cast") is True and not kernel.get("vector_width"),
-        split_k=kernel.get("splitk") is True or (kernel.get("split_k") or 0) > 1,
-    )
 
 
 def _strided(tensor: Tensor) -> bool:

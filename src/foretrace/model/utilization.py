@@ -79,7 +79,13 @@ def utilization(trace: Analysis, spans: Sequence[Span] = ()) -> Utilization:
     busy = trace.spans.median_busy(spans) or trace.gpu.busy(works[0])
     wall = max(median(time.wall_ns for time, _ in known), busy)
     flop_ns, flops, flop_note = _flops(trace, ideal, works)
-    byte_ns, byte_note = _bytes(trace, ideal, works)
+    kernels = [work[trace.gpu.is_kernel[work]] for work in works]
+    covered = _covered(trace, ideal.byte_ns, kernels)
+    note = f"bytes known for {percent_text(covered or 0.0)} of kernel time"
+    if covered is None or covered < MOST:
+        byte_ns, byte_note = None, note
+    else:
+        byte_ns, byte_note = _usual(ideal.byte_ns, kernels), f"at least: {note}"
     return Utilization(
         None if flops is None else round(flops),
         _share(flop_ns, busy),
@@ -117,12 +123,7 @@ def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
         np.nansum(ideal.byte_ns[work]) - repeated[span.work].sum() for work, span in pairs
     )
     compute = _usual(ideal.flop_ns, works)
-    read = "memory" if _cache_known(trace, works) else "weights"
-    return Floor(float(max(memory, compute)), read if memory >= compute else "compute")
-
-
-def _cache_known(trace: Analysis, works: Sequence[Ints]) -> bool:
-    """Whether the bytes of most of the attention are known, not only a lower bound of them."""
+    # Whether the bytes of most of the attention are known, not only a lower bound of them.
     sure = np.zeros(len(trace.gpu), bool)
     certainty = trace.kernel_cases["cost_certainty"]
     known = certainty.is_in(["exact", "at_most", "estimate"]).to_numpy()
@@ -130,7 +131,8 @@ def _cache_known(trace: Analysis, works: Sequence[Ints]) -> bool:
     rows = np.concatenate(works)
     rows = rows[trace.work_roles[rows] == "attention"]
     length = trace.gpu.length[rows]
-    return bool(2 * length[sure[rows]].sum() >= max(length.sum(), 1))
+    read = "memory" if 2 * length[sure[rows]].sum() >= max(length.sum(), 1) else "weights"
+    return Floor(float(max(memory, compute)), read if memory >= compute else "compute")
 
 
 def _repeated(trace: Analysis) -> Floats:
@@ -193,16 +195,6 @@ def _flops(
     if covered < NEARLY_ALL:
         note = f"at least: FLOP known for {percent_text(covered)} of the time of matmuls"
     return _usual(ideal.flop_ns, matmuls), _usual(ideal.flops, matmuls), note
-
-
-def _bytes(trace: Analysis, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
-    """(time at the bandwidth, what is covered) of one step."""
-    kernels = [work[trace.gpu.is_kernel[work]] for work in works]
-    covered = _covered(trace, ideal.byte_ns, kernels)
-    note = f"bytes known for {percent_text(covered or 0.0)} of kernel time"
-    if covered is None or covered < MOST:
-        return None, note
-    return _usual(ideal.byte_ns, kernels), f"at least: {note}"
 
 
 def _usual(column: Floats, works: Sequence[Ints]) -> float:

@@ -349,7 +349,13 @@ def limit(
     if not work.ns:
         return "unknown", "its time is not recorded"
     if place.nearest == "l2":
-        return _above_memory(place, traits.cached)
+        # Faster than HBM: from L2 where the trace shows how, and else in doubt.
+        if traits.cached is not None and traits.cached.verdict == "doubted":
+            large = f"its {bytes_text(traits.cached.too_large)} exceed L2"
+            why = large if traits.cached.too_large else "no input is known to be in L2"
+            return "unknown", f"faster than HBM, and {why}: cost in doubt"
+        share = "" if place.share is None else f" ({math.floor(100 * place.share)}% of its roof)"
+        return "l2", _from_cache(traits.cached) + share
     if place.share is None or place.work_ns is None:
         # Without the bytes, or without the peak of its units, no roof is the nearest for certain
         if work.bytes is None:
@@ -364,16 +370,6 @@ def limit(
     if work.flops is None and work.certainty != Certainty.EXACT and place.share < FAINT:
         return "unknown", f"{_reached(place, work)}, FLOP not known"
     return place.nearest, _below(device, work, place, launch, traits)
-
-
-def _above_memory(place: Roofline, cached: CacheUse | None) -> tuple[str, str]:
-    """Faster than HBM: from L2 where the trace shows how, and else in doubt."""
-    if cached is not None and cached.verdict == "doubted":
-        large = f"its {bytes_text(cached.too_large)} exceed L2"
-        why = large if cached.too_large else "no input is known to be in L2"
-        return "unknown", f"faster than HBM, and {why}: cost in doubt"
-    share = "" if place.share is None else f" ({math.floor(100 * place.share)}% of its roof)"
-    return "l2", _from_cache(cached) + share
 
 
 def _from_cache(cached: CacheUse | None) -> str:

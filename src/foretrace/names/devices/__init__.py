@@ -76,7 +76,14 @@ def find(
     words = frozenset(re.split(r"[^a-z0-9]+", name.lower())) - {""}
     if words & OTHER_CARD:
         return None
-    candidates = _by_words(words)
+    scores = {
+        device.name: max(
+            (len(entry) for entry in device.names if words.issuperset(entry)), default=0
+        )
+        for device in every()
+    }
+    best = max(scores.values())
+    candidates = tuple(device for device in every() if best and scores[device.name] == best)
     if not candidates and sms and memory_bytes:
         # those whose model, the first word of their names, is among the words
         candidates = tuple(
@@ -86,17 +93,6 @@ def find(
         )
     fits = [device for device in candidates if _agrees(device, arch, sms, memory_bytes)]
     return _with_measured(fits[0]) if len(fits) == 1 else None
-
-
-def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
-    scores = {
-        device.name: max(
-            (len(entry) for entry in device.names if words.issuperset(entry)), default=0
-        )
-        for device in every()
-    }
-    best = max(scores.values())
-    return tuple(device for device in every() if best and scores[device.name] == best)
 
 
 def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int | None) -> bool:

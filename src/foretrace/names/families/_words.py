@@ -64,7 +64,19 @@ def split_ops(text: str) -> tuple[str, ...]:
     ops: list[str] = []
     position, unknown = 0, False
     while position < len(text):
-        word = _known(text, position, ops[-1] if ops else "", unknown)
+        # The op that begins here: the longest one after which the text goes on with an op, else the
+        # longest.
+        # The list is sorted, so a smaller op after an unknown word belongs to that word.
+        previous = ops[-1] if ops else ""
+        fits = _beginning(text, position)
+        ordered = [word for word in fits if word > previous]
+        going_on = (
+            word
+            for word in ordered
+            if position + len(word) == len(text) or _beginning(text, position + len(word) + 1)
+        )
+        best = next(going_on, "") or next(iter(ordered), "")
+        word = best or ("" if unknown else next(iter(fits), ""))
         end = position + len(word) if word else _next(text, position + 1)
         if not word and unknown:
             ops[-1] += text[position - 1 : end]
@@ -73,23 +85,6 @@ def split_ops(text: str) -> tuple[str, ...]:
         unknown = not word
         position = end + 1
     return tuple(ops)
-
-
-def _known(text: str, start: int, previous: str, after_unknown: bool) -> str:
-    """The op that begins here: the longest one after which the text goes on with an op, else the
-    longest.
-
-    The list is sorted, so a smaller op after an unknown word belongs to that word.
-    """
-    fits = _beginning(text, start)
-    ordered = [word for word in fits if word > previous]
-    going_on = (
-        word
-        for word in ordered
-        if start + len(word) == len(text) or _beginning(text, start + len(word) + 1)
-    )
-    best = next(going_on, "") or next(iter(ordered), "")
-    return best or ("" if after_unknown else next(iter(fits), ""))
 
 
 def _beginning(text: str, start: int) -> list[str]:

@@ -57,15 +57,6 @@ def _decode_elementwise(r: NameParser) -> KernelId | None:
     if r.base not in TEMPLATES or (r.base == "elementwise_kernel" and not r.cpp.args):
         return None
     r.put(r.base, "template", r.base, "ATen's element-wise template")
-    _memory(r)
-    functor = _functor(r.cpp)
-    r.put_cut()
-    if not functor:
-        return r.done("pointwise", "elementwise")
-    return (_copy if row_for("aten_copies", functor.leaf) else _op)(r, functor)
-
-
-def _memory(r: NameParser) -> None:
     contiguous = "all tensors are contiguous | some operand is strided or broadcast"
     if r.base.startswith("vectorized"):
         r.put(r.base, "contiguous", True, contiguous)
@@ -85,6 +76,11 @@ def _memory(r: NameParser) -> None:
         # with 2 per thread it is an older PyTorch, which used the template for both
         elif "gpu_kernel_impl<" in r.arg(2) and each != 2:
             r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
+    functor = _functor(r.cpp)
+    r.put_cut()
+    if not functor:
+        return r.done("pointwise", "elementwise")
+    return (_copy if row_for("aten_copies", functor.leaf) else _op)(r, functor)
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
@@ -143,7 +139,14 @@ def _op(r: NameParser, functor: Functor) -> KernelId:
     if r.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         inner = _cpp.inside(functor.text, functor.leaf)
         if functor.leaf in PAIRED and len(inner) > 3:
-            _paired_types(r, inner)
+            left, right, result = (_cpp.dtype(text) for text in inner[:3])
+            if left == right:
+                r.put(inner[0], "dtype", left)
+            if result != left:
+                r.put(inner[2], "dtype_out", result, "writes {}")
+            math = _cpp.dtype(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
+            if math != left:
+                r.put(inner[3], "math_dtype", math, "computes in {}")
         elif found := _words.lambda_dtype(functor.text):
             r.put(found[1], "dtype", found[0])
         elif inner:
@@ -157,17 +160,6 @@ def _op(r: NameParser, functor: Functor) -> KernelId:
     short = short or word + (" (scalar)" if "UnaryFunctor" in functor.leaf else "")
     strided = "(strided/broadcast)" if r.get("contiguous") is False else ""
     return r.done("pointwise", short, strided)
-
-
-def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
-    left, right, result = (_cpp.dtype(text) for text in inner[:3])
-    if left == right:
-        r.put(inner[0], "dtype", left)
-    if result != left:
-        r.put(inner[2], "dtype_out", result, "writes {}")
-    math = _cpp.dtype(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
-    if math != left:
-        r.put(inner[3], "math_dtype", math, "computes in {}")
 
 
 # ATen's cat, index, gather and scatter. `OpaqueType<2>` states bytes instead of a type.
@@ -193,7 +185,12 @@ def _decode_index(r: NameParser) -> KernelId | None:
         r.read(r.arg(1), "index_dtype")
         return r.done("scatter_gather", "index_select", value, "(embedding)")
     if r.base == "index_elementwise_kernel":
-        return _index(r)
+        known = (row for row in rows("aten_indexed") if f"{row[2]}<" in r.arg(2))
+        op, short, inner = next(known, ("", "index (", ""))
+        _put_op_index(r, op)
+        value = _put_value(r, next(iter(_cpp.inside(r.arg(2), inner)), "")) if inner else ""
+        joint = ", " if short.endswith("gather") else ""
+        return r.done("scatter_gather", f"{short}{joint}{value})" if value else short.split(" ")[0])
     if r.base == "_scatter_gather_elementwise_kernel":
         return _scatter(r)
     row = r.row("aten_index")
@@ -219,15 +216,6 @@ def _put_value(r: NameParser, text: str) -> str:
 def _put_op_index(r: NameParser, op: str) -> None:
     r.put(r.base, "template", r.base, "ATen's kernel for this kind of addressing")
     r.put(r.base, "op", op, certainty="checked")
-
-
-def _index(r: NameParser) -> KernelId:
-    known = (row for row in rows("aten_indexed") if f"{row[2]}<" in r.arg(2))
-    op, short, inner = next(known, ("", "index (", ""))
-    _put_op_index(r, op)
-    value = _put_value(r, next(iter(_cpp.inside(r.arg(2), inner)), "")) if inner else ""
-    joint = ", " if short.endswith("gather") else ""
-    return r.done("scatter_gather", f"{short}{joint}{value})" if value else short.split(" ")[0])
 
 
 def _scatter(r: NameParser) -> KernelId:
@@ -268,7 +256,20 @@ ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 @family("aten_multi_tensor", 40, "op lists dtype", "documented", hint=TEMPLATE)
 def _decode_multi_tensor(r: NameParser) -> KernelId | None:
     if _cpp.is_mangled(r.name):
-        return _decode_mangled(r)
+        words = _cpp.identifiers(r.name)
+        if words[:2] != ("at", "native"):
+            return None
+        r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
+        r.put("_Z", "mangled", True)
+        metadata = next((word for word in words if word.endswith("Metadata")), "")
+        lists = _cpp.numbers_after(r.name, metadata) if metadata else []
+        r.put(metadata, "lists", lists[-1] if lists else None)
+        functor = next((word for word in words if word.endswith("Functor")), "")
+        r.put(functor, "functor", functor, _APPLIED)
+        dtype = _cpp.type_after(r.name, functor) if functor else ""
+        if functor in FUSED:
+            return _fused(r, functor, dtype, "ADAM_MODEE1E" in r.name)
+        return r.done("optimizer", "foreach", dtype)
     if r.base != TEMPLATE or not r.cpp.scope.startswith("at::native"):
         return None
     r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
@@ -313,23 +314,6 @@ def _word(functor: str, operation: str) -> str:
         word = op_word(operation)
         return word if word in UNARY else ""
     return ""
-
-
-def _decode_mangled(r: NameParser) -> KernelId | None:
-    words = _cpp.identifiers(r.name)
-    if words[:2] != ("at", "native"):
-        return None
-    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
-    r.put("_Z", "mangled", True)
-    metadata = next((word for word in words if word.endswith("Metadata")), "")
-    lists = _cpp.numbers_after(r.name, metadata) if metadata else []
-    r.put(metadata, "lists", lists[-1] if lists else None)
-    functor = next((word for word in words if word.endswith("Functor")), "")
-    r.put(functor, "functor", functor, _APPLIED)
-    dtype = _cpp.type_after(r.name, functor) if functor else ""
-    if functor in FUSED:
-        return _fused(r, functor, dtype, "ADAM_MODEE1E" in r.name)
-    return r.done("optimizer", "foreach", dtype)
 
 
 _APPLIED = "the function applied to the lists"
@@ -484,7 +468,16 @@ def _decode_random(r: NameParser) -> KernelId | None:
     if not r.cpp.scope.startswith("at::native"):
         return None
     if r.base.startswith("distribution_elementwise_grid_stride_kernel"):
-        return _distribution(r)
+        transform = rx(r"(?<!\w)(\w+)_and_transform<").search(r.name)
+        inner = rx(r"(?<!\w)(\w+?)(?:_cuda)?_kernel<at::CUDAGeneratorImpl").search(r.name)
+        word = inner[1] if inner else transform[1] if transform else ""
+        word = OPS.get(word, word)
+        _put_op_random(r, f"aten::{word}_" if word else "")
+        if transform:
+            r.put(transform[1], "distribution", transform[1], "the distribution drawn from")
+        types = _cpp.inside(r.name, f"{transform[1]}_and_transform") if transform else ()
+        r.read(_cpp.nth(types, 0), "dtype", "writes {}")
+        return r.done("random", f"{word}_ {{dtype}}" if word else "random fill")
     if r.base.startswith("fused_dropout_kernel"):
         _put_op_random(r, "aten::native_dropout")
         r.read(r.arg(0), "dtype", certainty="documented")
@@ -504,19 +497,6 @@ def _put_op_random(r: NameParser, op: str) -> None:
     r.put(r.base, "op", op)
 
 
-def _distribution(r: NameParser) -> KernelId:
-    transform = rx(r"(?<!\w)(\w+)_and_transform<").search(r.name)
-    inner = rx(r"(?<!\w)(\w+?)(?:_cuda)?_kernel<at::CUDAGeneratorImpl").search(r.name)
-    word = inner[1] if inner else transform[1] if transform else ""
-    word = OPS.get(word, word)
-    _put_op_random(r, f"aten::{word}_" if word else "")
-    if transform:
-        r.put(transform[1], "distribution", transform[1], "the distribution drawn from")
-    types = _cpp.inside(r.name, f"{transform[1]}_and_transform") if transform else ()
-    r.read(_cpp.nth(types, 0), "dtype", "writes {}")
-    return r.done("random", f"{word}_ {{dtype}}" if word else "random fill")
-
-
 # The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling.
 #
 # The function's name is the op. A kernel of `at::native` that no table knows keeps its function
@@ -528,7 +508,13 @@ UNSCOPED = "compute_cuda_kernel"
 @family("aten_other", 49, "op dtype", "documented", hint=f"_ZN2at6native|at::native|{UNSCOPED}")
 def _decode_other(r: NameParser) -> KernelId | None:
     if "_ZN2at6native" in r.name[:20]:
-        return _mangled_name(r)
+        words = _cpp.identifiers(r.name)
+        if words[:2] != ("at", "native") or len(words) < 3:
+            return None
+        r.put("_Z", "mangled", True)
+        r.put(words[2], "template", words[2])
+        role = "pointwise" if "elementwise" in words[2] else _words.role(words[2])
+        return r.done(role, "", _words.plain(words[2]), *words[3:4])
     if not r.cpp.scope.startswith("at::native") and r.base != UNSCOPED:
         return None
     r.put(r.base, "template", r.base)
@@ -553,16 +539,6 @@ def _triangle(cpp: _cpp.Cpp) -> str:
 def _upsample(function: str) -> str:
     found = rx(r"(upsample_[a-z]+\dd)(_backward)?\w*").fullmatch(function)
     return f"{found[1]}{found[2] or ''}" if found else ""
-
-
-def _mangled_name(r: NameParser) -> KernelId | None:
-    words = _cpp.identifiers(r.name)
-    if words[:2] != ("at", "native") or len(words) < 3:
-        return None
-    r.put("_Z", "mangled", True)
-    r.put(words[2], "template", words[2])
-    role = "pointwise" if "elementwise" in words[2] else _words.role(words[2])
-    return r.done(role, "", _words.plain(words[2]), *words[3:4])
 
 
 # Intel GPUs: ATen's SYCL templates, known from names quoted in public code.

@@ -49,17 +49,14 @@ def _decode_flash(r: NameParser) -> KernelId | None:
     r.put(r.base, "op", op, "fused attention, or a step of it")
     place = next((i for i, text in enumerate(r.cpp.args) if "kernel_traits<" in text), -1)
     if place >= 0:
-        _traits(r, _cpp.inside(r.cpp.args[place], _cpp.leaf(r.cpp.args[place])))
+        args = _cpp.inside(r.cpp.args[place], _cpp.leaf(r.cpp.args[place]))
+        r.read(_cpp.nth(args, 0), "head_dim", "head dimension, padded: {}")
+        r.read_all(args, "- block_m block_n")
+        r.put(_cpp.nth(args, 3), "warps", _cpp.integer(_cpp.nth(args, 3)), "{} warps")
+        types = (text for text in args if text.startswith("cutlass::") and _cpp.dtype(text))
+        r.read(next(types, ""), "dtype_in", "type of Q, K and V: {}")
         r.flags(r.cpp.args[place + 1 :], r.base)
     return _done(r, f"{short} {{dtype_in}}")
-
-
-def _traits(r: NameParser, args: tuple[str, ...]) -> None:
-    r.read(_cpp.nth(args, 0), "head_dim", "head dimension, padded: {}")
-    r.read_all(args, "- block_m block_n")
-    r.put(_cpp.nth(args, 3), "warps", _cpp.integer(_cpp.nth(args, 3)), "{} warps")
-    types = (text for text in args if text.startswith("cutlass::") and _cpp.dtype(text))
-    r.read(next(types, ""), "dtype_in", "type of Q, K and V: {}")
 
 
 def _done(r: NameParser, short: str, size: str = "") -> KernelId:
@@ -89,7 +86,12 @@ def _decode3(r: NameParser) -> KernelId:
     if loop:
         args = _cpp.inside(r.name, loop[0])
         _mainloop(r, args, loop[2], loop[1] == "Bwd")
-        _flags3(r, args, loop[1], loop[2])
+        # The flags after the chip's tag: all where their number is known and no cut hides some.
+        tag = next((place for place, text in enumerate(args) if "arch::Sm" in text), len(args))
+        texts = tuple(takewhile(lambda text: _cpp.boolean(text) is not None, args[tag + 1 :]))
+        cut = r.name.count("<") != r.name.count(">") and tag + 1 + len(texts) == len(args)
+        paged = "loads a paged KV cache without TMA"
+        r.flags(texts, "" if cut else f"{loop[1]}{loop[2]}", "causal local", paged_kv=paged)
     r.put_cut()
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
     return _done(r, f"{op.replace('_', ' ')} FA3 {{dtype_in}}", size)
@@ -116,15 +118,6 @@ def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> 
         rest = rest[1:]
     r.read(_cpp.nth(rest, 0), "dtype_in", "type of Q, K and V: {}")
     r.read(_cpp.nth(rest, 1), "dtype_acc")
-
-
-def _flags3(r: NameParser, args: tuple[str, ...], way: str, chip: str) -> None:
-    """The flags after the chip's tag: all where their number is known and no cut hides some."""
-    tag = next((place for place, text in enumerate(args) if "arch::Sm" in text), len(args))
-    texts = tuple(takewhile(lambda text: _cpp.boolean(text) is not None, args[tag + 1 :]))
-    cut = r.name.count("<") != r.name.count(">") and tag + 1 + len(texts) == len(args)
-    paged = "loads a paged KV cache without TMA"
-    r.flags(texts, "" if cut else f"{way}{chip}", "causal local", paged_kv=paged)
 
 
 # PyTorch's memory-efficient attention (from xFormers, on CUTLASS).

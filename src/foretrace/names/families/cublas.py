@@ -105,7 +105,17 @@ def put_word(r: NameParser, word: str) -> None:
 )
 def _decode_aux(r: NameParser) -> KernelId | None:
     if r.base == "splitKreduce_kernel":
-        return _splitk(r)
+        lib = "cublasLt" if r.cpp.scope == "cublasLt" else "cublas"
+        meaning = "adds the partial sums of a matmul split along K"
+        r.put(r.base, "op", "splitk_reduce", meaning, "checked")
+        r.put(r.cpp.scope or r.base, "lib", lib, "launched by {}", "checked")
+        sized = _cpp.integer(r.arg(0)) is not None  # newer: two sizes and an index type come first
+        if sized:
+            r.read(r.arg(3), "dtype_partial")
+            r.read(r.arg(5), "dtype_acc", "added in {}")
+        written, sure = (r.arg(6), "checked") if sized else (r.arg(3), "inferred")
+        r.read(written, "dtype_out", certainty=sure)
+        return r.done("reduction", "split-K reduce {dtype_out}")
     if row := r.row("cublas_aux"):
         scope, *rest = row
         known = r.cpp.scope.endswith(scope) if scope else "cublas" in r.name
@@ -115,20 +125,6 @@ def _decode_aux(r: NameParser) -> KernelId | None:
     if r.base.startswith("sgemm_largek"):
         return _old_gemm(r, "cublas", "sgemm {dtype_in} (large K)")
     return None
-
-
-def _splitk(r: NameParser) -> KernelId:
-    lib = "cublasLt" if r.cpp.scope == "cublasLt" else "cublas"
-    meaning = "adds the partial sums of a matmul split along K"
-    r.put(r.base, "op", "splitk_reduce", meaning, "checked")
-    r.put(r.cpp.scope or r.base, "lib", lib, "launched by {}", "checked")
-    sized = _cpp.integer(r.arg(0)) is not None  # newer: two sizes and an index type come first
-    if sized:
-        r.read(r.arg(3), "dtype_partial")
-        r.read(r.arg(5), "dtype_acc", "added in {}")
-    written, sure = (r.arg(6), "checked") if sized else (r.arg(3), "inferred")
-    r.read(written, "dtype_out", certainty=sure)
-    return r.done("reduction", "split-K reduce {dtype_out}")
 
 
 def _simple(r: NameParser, op: str, lib: str, short: str, meaning: str) -> KernelId:

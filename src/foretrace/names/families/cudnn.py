@@ -42,7 +42,20 @@ STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "out
 def _decode_conv(r: NameParser) -> KernelId | None:
     if found := rx(_HEAD).match(uncut(r.name)):
         r.found, r.conv = found, True
-        return _generation(r)
+        r.read("" if r["sublib"] == "cudnn" else r["sublib"], "sublib")
+        put_head(r)
+        r.put(r["core"], "lib", "cudnn", "a cuDNN kernel")
+        words = words_after(r)
+        loads = [word for word in words if word.startswith("ldg")]
+        unread = loads if len(loads) > 1 or "winograd" in words else []
+        for word in words:
+            if word not in unread and not r.put_word(word, "cudnn_words"):
+                put_word(r, word)
+        op, meaning, text = _direction(words)
+        if not is_cut(r.name):  # a name that was cut may have lost the word that tells
+            r.put(text, "op", op, meaning, "checked")
+        kind = (op or "conv").replace("_", " ")
+        return r.done("conv", f"cudnn {kind} {{algorithm}} {{tile_mn}} {{dtype_in}}")
     if found := rx(r"winograd(Forward|Wgrad)(Data|Filter|Output|Delta)\dx\d").fullmatch(r.base):
         return _winograd(r, found[1] == "Forward", found[2])
     if found := rx(r"fft2d_(r2c|c2r)_\d+x\d\w*").fullmatch(r.base):
@@ -53,23 +66,6 @@ def _decode_conv(r: NameParser) -> KernelId | None:
         r.put(r.base, "stage", stage, words)
         return r.done("conv", f"FFT conv: {words}")
     return _engine(r) if r.cpp.args else None
-
-
-def _generation(r: NameParser) -> KernelId:
-    r.read("" if r["sublib"] == "cudnn" else r["sublib"], "sublib")
-    put_head(r)
-    r.put(r["core"], "lib", "cudnn", "a cuDNN kernel")
-    words = words_after(r)
-    loads = [word for word in words if word.startswith("ldg")]
-    unread = loads if len(loads) > 1 or "winograd" in words else []
-    for word in words:
-        if word not in unread and not r.put_word(word, "cudnn_words"):
-            put_word(r, word)
-    op, meaning, text = _direction(words)
-    if not is_cut(r.name):  # a name that was cut may have lost the word that tells
-        r.put(text, "op", op, meaning, "checked")
-    kind = (op or "conv").replace("_", " ")
-    return r.done("conv", f"cudnn {kind} {{algorithm}} {{tile_mn}} {{dtype_in}}")
 
 
 def _direction(words: list[str]) -> tuple[str, str, str]:
@@ -174,7 +170,15 @@ _GENERATED = (
 @family("cudnn_aux", 31, "op dtype_in dtype_out function", hint="cudnn|elemWiseRNNcell")
 def _decode_aux_cudnn_rest(r: NameParser) -> KernelId | None:
     if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(r.base):
-        return _layout(r, f"{found[1].upper()}->{found[2].upper()}")
+        change = f"{found[1].upper()}->{found[2].upper()}"
+        meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
+        r.put(r.base, "op", "layout_transform", meaning, "checked")
+        r.put(r.base, "lib", "cudnn", "a cuDNN kernel", "checked")
+        if len(r.cpp.args) > 1:
+            r.read(r.arg(0), "dtype_in", "read as {}", "checked")
+            r.read(r.arg(1), "dtype_out", "written as {}", "checked")
+        distinct = dict.fromkeys(filter(None, map(_cpp.dtype, r.cpp.args[:2])))
+        return r.done("copy", change, "->".join(distinct))
     row = r.row("cudnn_aux")
     if not row:
         return None
@@ -184,17 +188,6 @@ def _decode_aux_cudnn_rest(r: NameParser) -> KernelId | None:
     function = r.base.removeprefix("compute").removesuffix("Kernel")
     r.put(r.base, "function", function if function != r.base else "")
     return r.done(role, short)
-
-
-def _layout(r: NameParser, change: str) -> KernelId:
-    meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
-    r.put(r.base, "op", "layout_transform", meaning, "checked")
-    r.put(r.base, "lib", "cudnn", "a cuDNN kernel", "checked")
-    if len(r.cpp.args) > 1:
-        r.read(r.arg(0), "dtype_in", "read as {}", "checked")
-        r.read(r.arg(1), "dtype_out", "written as {}", "checked")
-    distinct = dict.fromkeys(filter(None, map(_cpp.dtype, r.cpp.args[:2])))
-    return r.done("copy", change, "->".join(distinct))
 
 
 @family(

@@ -281,20 +281,16 @@ def _decode_aiter(r: NameParser) -> KernelId | None:
     r.put("aiter", "lib", "AITER", "AMD's AITER")
     if found := rx(_FMHA).fullmatch(base):
         r.found = found
-        return _fmha(r, base)
+        way = r["way"]
+        words = f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
+        r.put(base, "op", f"sdpa_{way}", words)
+        r.groups("head_dim")
+        dtype = WORDS.get(r["dtype"], r["dtype"])
+        r.put(r["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
+        rest = r["rest"].split("_")
+        r.read(next((word for word in rest if word in ("rtz", "rtne", "rtna")), ""), "rounding")
+        r.read("causal" if "causal" in rest else "", "causal")
+        return r.done("attention", f"fmha {way} {{dtype_in}} hd{{head_dim}}")
     plain = _words.plain(base)
     r.note(base, f"the name is literal: {plain}")
     return r.done(_words.role(base), "", plain or "aiter")
-
-
-def _fmha(r: NameParser, base: str) -> KernelId:
-    way = r["way"]
-    words = f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
-    r.put(base, "op", f"sdpa_{way}", words)
-    r.groups("head_dim")
-    dtype = WORDS.get(r["dtype"], r["dtype"])
-    r.put(r["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
-    rest = r["rest"].split("_")
-    r.read(next((word for word in rest if word in ("rtz", "rtne", "rtna")), ""), "rounding")
-    r.read("causal" if "causal" in rest else "", "causal")
-    return r.done("attention", f"fmha {way} {{dtype_in}} hd{{head_dim}}")

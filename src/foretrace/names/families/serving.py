@@ -85,14 +85,8 @@ def _decode_gemm(r: NameParser) -> KernelId:
     # the operands are swapped where the result is written transposed
     r.put_tile(r["tile"], row_major="_transOut" not in r["rest"])
     r.groups("unroll stages epilogue_tile mma cluster")
-    _gemm_rest(r, r["rest"].strip("_").split("_"))
-    kind = r["kind"].replace("gemm", "GEMM")
-    return r.done("gemm", f"trtllm {kind} {{tile}} {{dtype_a}}")
-
-
-def _gemm_rest(r: NameParser, words: list[str]) -> None:
     epilogue: list[str] = []
-    for word in words:
+    for word in r["rest"].strip("_").split("_"):
         if end := row_for("trtllm_ends", word):
             epilogue += end
             r.put(word, "epilogue", epilogue, f"{end[0]} at the end")
@@ -102,6 +96,8 @@ def _gemm_rest(r: NameParser, words: list[str]) -> None:
             r.put(word, "trans_out", True, "the result is written transposed")
         elif rx(r"sm\d{2,3}[a-z]?").fullmatch(word):
             r.put_arch(word)
+    kind = r["kind"].replace("gemm", "GEMM")
+    return r.done("gemm", f"trtllm {kind} {{tile}} {{dtype_a}}")
 
 
 _CUDA = r"^(?:void )?(?:tensorrt_llm::|moe::dev::)"
@@ -153,13 +149,26 @@ _SCOPES = ("vllm", "sglang", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "de
 )
 def _decode_vllm(r: NameParser) -> KernelId | None:
     if _cpp.is_mangled(r.name):
-        return _mangled_name(r)
+        words = _cpp.identifiers(r.name)
+        if not words or words[0] not in _SCOPES:
+            return None
+        base = next((word for word in words[1:] if word.endswith("kernel")), words[-1])
+        r.put("_Z", "mangled", True, certainty="documented")
+        function = base.removesuffix("_kernel")
+        role, op, short = row_for("vllm", function) or (_words.role(base), "", _words.plain(base))
+        r.put(base, "op", op, "the name is literal")
+        return r.done(role, "", short.replace("{}", "").strip())
     function = r.base.removesuffix("_kernel")
     scoped = r.cpp.scope.split("::")[0] in _SCOPES
     if "(" not in r.name or not (scoped or (function in UNSCOPED and not r.cpp.scope)):
         return None
     if function.startswith("reshape_and_cache") or function == "concat_and_cache_mla":
-        return _cache(r)
+        r.put(r.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
+        r.read(r.arg(0), "dtype_in", "reads {}")
+        if kind := rx(r"Fp8KVCacheDataType\)(\d)").search(r.arg(2)):
+            held = _cpp.dtype(r.arg(1)) if kind[1] == "0" else "fp8"
+            r.put(r.arg(2), "dtype_cache", held, "the cache holds {}")
+        return r.done("scatter_gather", "kv cache write")
     if "quant" in function and "norm" not in function:
         r.put(r.base, "op", "quantize", "converts to fewer bits")
         source, target = map(_cpp.dtype, r.cpp.args[:2] if len(r.cpp.args) > 1 else ("", ""))
@@ -169,10 +178,6 @@ def _decode_vllm(r: NameParser) -> KernelId | None:
         kind = "fp8" if target or "fp8" in r.base else "fewer bits"
         kind = "int8" if target == "i8" or "int8" in r.base else kind
         return r.done("pointwise", f"quantize {source or ''}->{kind}")
-    return _literal_vllm(r, function)
-
-
-def _literal_vllm(r: NameParser, function: str) -> KernelId:
     plain = _words.plain(r.base)
     role, op, short = row_for("vllm", function) or (_words.role(r.base), "", plain + " {}")
     r.put(r.base, "op", op, "the name is literal")
@@ -205,27 +210,6 @@ def _activation(r: NameParser, short: str) -> str:
     r.put(r.arg(2), "act_first", first)
     both = f"{found[2]}_and_mul" if first else f"mul_and_{found[2]}"
     return short.replace("act_and_mul", both)
-
-
-def _cache(r: NameParser) -> KernelId:
-    r.put(r.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
-    r.read(r.arg(0), "dtype_in", "reads {}")
-    if kind := rx(r"Fp8KVCacheDataType\)(\d)").search(r.arg(2)):
-        held = _cpp.dtype(r.arg(1)) if kind[1] == "0" else "fp8"
-        r.put(r.arg(2), "dtype_cache", held, "the cache holds {}")
-    return r.done("scatter_gather", "kv cache write")
-
-
-def _mangled_name(r: NameParser) -> KernelId | None:
-    words = _cpp.identifiers(r.name)
-    if not words or words[0] not in _SCOPES:
-        return None
-    base = next((word for word in words[1:] if word.endswith("kernel")), words[-1])
-    r.put("_Z", "mangled", True, certainty="documented")
-    function = base.removesuffix("_kernel")
-    role, op, short = row_for("vllm", function) or (_words.role(base), "", _words.plain(base))
-    r.put(base, "op", op, "the name is literal")
-    return r.done(role, "", short.replace("{}", "").strip())
 
 
 # DeepGEMM: matmuls in fp8 and bf16 with block scales, compiled for one shape.
@@ -300,7 +284,13 @@ def _gemm(r: NameParser) -> KernelId:
     start = 0 if old else _SM100.get(len(numbers), -1) if ended else -1
     if start >= 0:
         _sizes(r, numbers[start:], grouped_first=old, whole=ended)
-    _types(r, args)
+    types = [text for text in args if _cpp.dtype(text)]
+    if len(types) == 3:  # A, B and the result
+        r.read(types[0], "dtype_a", "type of A (the activation): {}")
+        r.read(types[1], "dtype_b", "type of B (the weight): {}")
+        r.read(types[2], "dtype_out")
+    elif r["type"] in TYPES_DEEP_GEMM:
+        r.put(r.base, "dtype_in", TYPES_DEEP_GEMM[r["type"]], "type of both inputs: {}")
     grouping = next((text for text in args if "GemmType)" in text), "")
     number = _cpp.integer(grouping[-1:])
     r.put(grouping, "grouping", one_of(GEMM_TYPES_DEEP_GEMM, number), "{}")
@@ -319,16 +309,6 @@ def _sizes(r: NameParser, texts: list[str], grouped_first: bool, whole: bool) ->
         at, place = (4, 3) if grouped_first else (3, 6)
         r.put_tile(", ".join(texts[at : at + 3]), tile=sizes[at : at + 3], row_major=True)
         r.put(texts[place], "groups", sizes[place], "number of groups, such as experts")
-
-
-def _types(r: NameParser, args: tuple[str, ...]) -> None:
-    types = [text for text in args if _cpp.dtype(text)]
-    if len(types) == 3:  # A, B and the result
-        r.read(types[0], "dtype_a", "type of A (the activation): {}")
-        r.read(types[1], "dtype_b", "type of B (the weight): {}")
-        r.read(types[2], "dtype_out")
-    elif r["type"] in TYPES_DEEP_GEMM:
-        r.put(r.base, "dtype_in", TYPES_DEEP_GEMM[r["type"]], "type of both inputs: {}")
 
 
 def _prenorm(r: NameParser) -> KernelId:

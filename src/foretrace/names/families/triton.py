@@ -210,8 +210,20 @@ def _decode_user(r: NameParser) -> KernelId | None:
         return None
     if found := rx(_OGS).fullmatch(r.name):
         r.found = found
-        return _ogs(r)
-    plain = _without_spec(r.name)
+        r.put(r["base"], "op", "gemm", "a matmul, grouped by expert (MoE)")
+        r.put(r["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
+        r.put(r["layout"], "layout", r["layout"], "layouts of the operands")
+        r.put(r["out"], "dtype_out", r["out"])
+        r.put(r["a"], "dtype_a", r["a"], "type of the activation: {}")
+        r.put(r["b"], "dtype_b", r["b"], "type of the weight: {}")
+        r.put_tile(r["tile"], row_major=True)
+        r.groups("split_k")
+        rest = [word for word in r["rest"].split("_") if word in EPILOGUES]
+        if rest:
+            r.put(rest[0], "epilogue", rest, "applied at the end")
+        return r.done("gemm", "matmul_ogs {tile} {epilogue}")
+    spec = rx(r"0[dce]").search(r.name, len(r.name.rstrip(_SPEC_USER)))
+    plain = r.name[: spec.start()].removesuffix("_") if spec else r.name
     if way := row_for("user_triton_attention", plain):
         return _attention(r, plain, *way)
     if known := row_for("user_triton", plain):
@@ -222,12 +234,6 @@ def _decode_user(r: NameParser) -> KernelId | None:
     r.put(plain, "op", "user triton", meaning)
     _spec(r, plain)
     return r.done(_words.role(plain), "", _words.plain(plain))
-
-
-def _without_spec(name: str) -> str:
-    """`matmul_0d1d2de3` -> `matmul`."""
-    spec = rx(r"0[dce]").search(name, len(name.rstrip(_SPEC_USER)))
-    return name[: spec.start()].removesuffix("_") if spec else name
 
 
 def _known_user(r: NameParser, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
@@ -248,21 +254,6 @@ def _spec(r: NameParser, plain: str) -> None:
     spec = r.name[len(plain) :].lstrip("_")
     meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
     r.put(spec, "arg_spec", spec, meaning, "documented")
-
-
-def _ogs(r: NameParser) -> KernelId:
-    r.put(r["base"], "op", "gemm", "a matmul, grouped by expert (MoE)")
-    r.put(r["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
-    r.put(r["layout"], "layout", r["layout"], "layouts of the operands")
-    r.put(r["out"], "dtype_out", r["out"])
-    r.put(r["a"], "dtype_a", r["a"], "type of the activation: {}")
-    r.put(r["b"], "dtype_b", r["b"], "type of the weight: {}")
-    r.put_tile(r["tile"], row_major=True)
-    r.groups("split_k")
-    rest = [word for word in r["rest"].split("_") if word in EPILOGUES]
-    if rest:
-        r.put(rest[0], "epilogue", rest, "applied at the end")
-    return r.done("gemm", "matmul_ogs {tile} {epilogue}")
 
 
 # Liger-Kernel's Triton functions: Triton 3 prints their names, torch.compile may append `_0`.

@@ -48,6 +48,14 @@ def memory_document(
 def device_document(view: MemoryView) -> DeviceMemoryDocument:
     """One device."""
     time = view.history.time_us
+    found = [
+        PeakFix(each.fix, do.order, do.why, do.write, do.cost, each.peak_bytes, do.reserved)
+        for each in predicted(view)
+        for do in (each.proposal,)
+    ]
+    # what lowers the peak comes first, unless free memory in pieces made an allocation fail
+    held = _fragments(view)
+    pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
     return DeviceMemoryDocument(
         view.history.device,
         int((~view.lives.before).sum()),
@@ -65,7 +73,7 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
         _fragments(view),
         growth(view),
         _failed(view),
-        _fixes(view),
+        sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces),
         _batch(view),
     )
 
@@ -176,18 +184,6 @@ def _batch(view: MemoryView) -> LargerBatch | None:
         return None
     room = int(ROOM * view.snapshot.card_bytes)
     return LargerBatch(peak_at_batch(view, 2), largest_batch(view, room) if room else None)
-
-
-def _fixes(view: MemoryView) -> list[PeakFix]:
-    found = [
-        PeakFix(each.fix, do.order, do.why, do.write, do.cost, each.peak_bytes, do.reserved)
-        for each in predicted(view)
-        for do in (each.proposal,)
-    ]
-    # what lowers the peak comes first, unless free memory in pieces made an allocation fail
-    held = _fragments(view)
-    pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
-    return sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces)
 
 
 SAME = 0.01  # of a part, or of the larger peak: two runs of one program differ by less

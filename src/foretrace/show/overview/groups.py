@@ -100,7 +100,11 @@ def shown_name(work: GroupWork, rows_of_matmuls: int) -> str:
     if work.name == "attention":
         return _with_parts(work, [_attention(each.case) for each in work.cases])
     if work.name == "optimizer":
-        return _optimizer(work)
+        # The class from the region around its step; how it runs from the names of its kernels.
+        regions = {span.name for span in work.trace.spans.regions if span.name.startswith(STEP)}
+        classes = {name.removeprefix(STEP).partition(".")[0] for name in regions}
+        kinds = [_kind(each.case) for each in work.cases]
+        return _with_parts(work, kinds, classes.pop() if len(classes) == 1 else "")
     return work.name
 
 
@@ -137,14 +141,6 @@ def _attention(case: Case) -> str:
     return _ATTENTION.get(case.id.family, "") if case.role == "attention" else ""
 
 
-def _optimizer(work: GroupWork) -> str:
-    """The class from the region around its step; how it runs from the names of its kernels."""
-    regions = {span.name for span in work.trace.spans.regions if span.name.startswith(STEP)}
-    classes = {name.removeprefix(STEP).partition(".")[0] for name in regions}
-    kinds = [_kind(each.case) for each in work.cases]
-    return _with_parts(work, kinds, classes.pop() if len(classes) == 1 else "")
-
-
 def _kind(case: Case) -> str:
     if case.id.short.startswith("fused"):
         return "fused"
@@ -177,7 +173,24 @@ _BLOCKS = r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs"
 def limited_by(work: GroupWork) -> str:
     """`8 kernels each, fusable`, `4 blocks on 132 SMs`, `82% of the HBM roof`, or ""."""
     if not work.cases:
-        return _copied(work.trace, work.rows)
+        gpu, host = work.trace.gpu, work.trace.host
+        name = host.name[gpu.id[work.rows]]
+        found = []
+        numbers, place = coded(name)
+        spent, least = (
+            np.bincount(place, gpu.length[work.rows]),
+            PART * int(gpu.length[work.rows].sum()),
+        )
+        for number in numbers[spent >= least].tolist():  # at most five
+            decoded, mine = families.decode(host.names[number]), work.rows[name == number]
+            memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
+            time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
+            if memory and time >= least:
+                # a copy of a few bytes is all latency: it has no rate worth a word
+                known = bool((moved >= 0).all()) and 0 < time * LEAST_RATE <= int(moved.sum())
+                rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
+                found.append((-time, rate + memory.pop().lower()))
+        return "; ".join(text for _, text in sorted(found))
     return _many(work) or _bounds(work)
 
 
@@ -228,20 +241,24 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
         cause = _shared_cause(main)
         return f"{span} of {roof}" + (f": {cause}" if cause else "")
     if bound == "latency":
-        return _latency(main)
+        few = [
+            (found, each.ns) for each in main if (found := re.search(_BLOCKS, each.case.limited_by))
+        ]
+        if 2 * sum(ns for _, ns in few) > _time(main):
+            blocks = [int(found[1].replace(",", "")) for found, _ in few]
+            low, high = min(blocks), max(blocks)
+            count = plural(high, "block") if low == high else f"{low} to {high} blocks"
+            return f"{count} on {few[0][0][2]} SMs"
+        return "latency: little work"
     if bound == "l2":
-        return _cached(main)
+        # Each kernel has its own producer: the group says how near to L2's roof they come.
+        said = {each.case.limited_by for each in main}
+        percents = [found for each in main if (found := each.case.roof_percent) is not None]
+        if len(said) == 1 or len(percents) < len(main):
+            return said.pop() if len(said) == 1 else "from L2, faster than HBM"
+        return f"from L2 ({_range(map(int, percents))}% of its roof)"
     said = {each.case.limited_by for each in main}
     return said.pop() if len(said) == 1 and bound != "unknown" else ""
-
-
-def _cached(cases: Sequence[CaseTime]) -> str:
-    """Each kernel has its own producer: the group says how near to L2's roof they come."""
-    said = {each.case.limited_by for each in cases}
-    percents = [found for each in cases if (found := each.case.roof_percent) is not None]
-    if len(said) == 1 or len(percents) < len(cases):
-        return said.pop() if len(said) == 1 else "from L2, faster than HBM"
-    return f"from L2 ({_range(map(int, percents))}% of its roof)"
 
 
 def _range(numbers: Iterable[int]) -> str:
@@ -260,41 +277,6 @@ def _shared_cause(cases: Sequence[CaseTime]) -> str:
         times[cause] = times.get(cause, 0) + each.ns
     most = max(times, key=lambda cause: times[cause])
     return most if times[most] > _time(cases) / 2 else ""
-
-
-def _latency(cases: Sequence[CaseTime]) -> str:
-    few = [
-        (found, each.ns) for each in cases if (found := re.search(_BLOCKS, each.case.limited_by))
-    ]
-    if 2 * sum(ns for _, ns in few) > _time(cases):
-        blocks = [int(found[1].replace(",", "")) for found, _ in few]
-        low, high = min(blocks), max(blocks)
-        count = plural(high, "block") if low == high else f"{low} to {high} blocks"
-        return f"{count} on {few[0][0][2]} SMs"
-    return "latency: little work"
-
-
-def _copied(trace: Trace, rows: Ints) -> str:
-    """`1.3 GB/s, pageable` for memcpys between the host and a GPU; "" for others.
-
-    Copies from pageable and from pinned memory have rates of their own; the one that takes
-    more of the time comes first.
-    """
-    gpu, host = trace.gpu, trace.host
-    name = host.name[gpu.id[rows]]
-    found = []
-    numbers, place = coded(name)
-    spent, least = np.bincount(place, gpu.length[rows]), PART * int(gpu.length[rows].sum())
-    for number in numbers[spent >= least].tolist():  # at most five
-        decoded, mine = families.decode(host.names[number]), rows[name == number]
-        memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
-        time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
-        if memory and time >= least:
-            # a copy of a few bytes is all latency: it has no rate worth a word
-            known = bool((moved >= 0).all()) and 0 < time * LEAST_RATE <= int(moved.sum())
-            rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
-            found.append((-time, rate + memory.pop().lower()))
-    return "; ".join(text for _, text in sorted(found))
 
 
 def usual_work(trace: Trace, spans: Sequence[Span] = ()) -> tuple[list[Ints], Floats]:

@@ -43,14 +43,31 @@ def document(trace: Trace, findings: Findings) -> look.Look:
     about, steps, regions = trace.about, trace.spans.steps, trace.spans.region_groups()
     counts = (trace.event_count, len(steps), len(regions))
     named = (trace.path, trace.source, about.device, about.arch, about.rank)
+    gpu, host = trace.gpu, trace.host
+    timed = bool(gpu.usable.any())
+    cases = trace.kernel_cases.iter_rows(named=True)
+    columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
+    rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
+    rows.sort(
+        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
+    )
     return look.Look(
         look.SCHEMA,
         look.TraceEntry(*named, *counts),
         LedgerEntry.of(trace.ledger),
-        _totals(trace),
+        look.Totals(
+            kernels=int(gpu.is_kernel.sum()),
+            memcpys=int(gpu.is_memcpy.sum()),
+            memsets=int(gpu.is_memset.sum()),
+            launches=int(host.is_launch.sum()),
+            syncs=int(host.is_wait.sum()),
+            gpu_busy_ns=gpu.busy(gpu.usable) if timed else None,
+            gpu_span_ns=gpu.span(gpu.usable) if timed else None,
+            cpu_ops=int(host.is_op.sum()),
+        ),
         [_step(trace, span) for span in steps],
         [_region(trace, name, calls) for name, calls in regions.items()],
-        _kernel_rows(trace),
+        rows,
         op_rows(trace),
         [convert(each, look.FindingEntry, from_attributes=True) for each in findings],
         options=list(about.options),
@@ -120,21 +137,6 @@ def memory_of(trace: Analysis) -> look.TraceMemory | None:
     )
 
 
-def _totals(trace: Trace) -> look.Totals:
-    gpu, host = trace.gpu, trace.host
-    timed = bool(gpu.usable.any())
-    return look.Totals(
-        kernels=int(gpu.is_kernel.sum()),
-        memcpys=int(gpu.is_memcpy.sum()),
-        memsets=int(gpu.is_memset.sum()),
-        launches=int(host.is_launch.sum()),
-        syncs=int(host.is_wait.sum()),
-        gpu_busy_ns=gpu.busy(gpu.usable) if timed else None,
-        gpu_span_ns=gpu.span(gpu.usable) if timed else None,
-        cpu_ops=int(host.is_op.sum()),
-    )
-
-
 def _step(trace: Trace, span: Span) -> look.StepRow:
     gpu, work = trace.gpu, span.work
     timeless = len(work) > 0 and not bool(gpu.usable[work].any())
@@ -176,16 +178,6 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
 
 def _per_call(count: int, calls: int) -> int | float:
     return count // calls if count % calls == 0 else round(count / calls, 3)
-
-
-def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
-    cases = trace.kernel_cases.iter_rows(named=True)
-    columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
-    rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
-    rows.sort(
-        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
-    )
-    return rows
 
 
 def _kernel_row(

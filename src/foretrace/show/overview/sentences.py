@@ -17,7 +17,6 @@ from foretrace.base.units import bytes_text, count_text, percent_text, plural, r
 from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import (
     FindingEntry,
-    FixEntry,
     IgnoredEntry,
     Look,
     LookVerdict,
@@ -143,7 +142,14 @@ def _compiling(look: Look) -> str:
         return ""
     if step is None or not answer or answer.startswith(HARDLY):
         return answer
-    ways = _ways(look.fixes)
+    # The step in both modes of torch.compile; the one with CUDA graphs fuses kernels as well.
+    named = [each for name in _WAYS for each in look.fixes if each.name == name]
+    firsts = [f" without {each.first}" if each.first else "" for each in named]
+    told = [f"about {time_text(e.compiled_ns or e.ns)} with {_WAYS[e.name]}" for e in named]
+    if len(set(firsts)) == 1:
+        ways = ", ".join(told) + (f";{firsts[0]}" if firsts[0] else "")
+    else:
+        ways = ", ".join(map("".join, zip(told, firsts, strict=True)))
     if not ways and any(row.name in _WAYS for row in look.ignored):
         return ""  # what compiling brings is known, and not wanted
     if not ways and "record_shapes" not in look.options:
@@ -154,16 +160,6 @@ def _compiling(look: Look) -> str:
 
 
 _WAYS = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
-
-
-def _ways(found: Sequence[FixEntry]) -> str:
-    """The step in both modes of torch.compile; the one with CUDA graphs fuses kernels as well."""
-    named = [each for name in _WAYS for each in found if each.name == name]
-    firsts = [f" without {each.first}" if each.first else "" for each in named]
-    told = [f"about {time_text(e.compiled_ns or e.ns)} with {_WAYS[e.name]}" for e in named]
-    if len(set(firsts)) == 1:
-        return ", ".join(told) + (f";{firsts[0]}" if firsts[0] else "")
-    return ", ".join(map("".join, zip(told, firsts, strict=True)))
 
 
 def notes(look: Look, step: MeasuredStep | None) -> str:

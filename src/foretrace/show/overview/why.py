@@ -43,7 +43,20 @@ def lines(why: Why) -> list[Line]:
     """The first screen above its tables."""
     lost = [note.text for note in why.ledger.notes if note.code in ABSENT]
     found = [Line("INCOMPLETE", f"{text}; what follows holds for the rest") for text in lost[:1]]
-    found += [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
+    # a number that began again, after a reset, is another function
+    regions = {(row.rank, row.region, row.function) for row in why.stages}
+    again, breaks = len(why.recompiles), [each.source for each in why.graph_breaks]
+    lines = {(line.file, line.line) for line in breaks}  # each once, however often compiled
+    at = f" ({places(breaks)})" if breaks else ""
+    counts = [
+        plural(len(regions), "graph"),
+        f"{_count(len(lines), 'graph break')}{at}",
+        _count(again, "recompilation"),
+    ]
+    failed = sum(bool(cost.failure) for cost in why.compile_cost)
+    counts += [f"{plural(failed, 'function')} not compiled"] if failed else []
+    took = "" if why.compile_ns is None else f"; compiling took {time_text(why.compile_ns)}"
+    found += [Line("COMPILED", f"{', '.join(counts)}{took}"), Line("KERNELS", _kernels(why))]
     if why.not_fused:
         found.append(Line("NOT FUSED", _not_fused(why)))
     if why.gated_mlps and (why.device or "").startswith("NVIDIA"):
@@ -60,23 +73,6 @@ def lines(why: Why) -> list[Line]:
     if why.lacks:
         found.append(Line("NOT KNOWN", "; ".join(why.lacks)))
     return found
-
-
-def _compiled(why: Why) -> str:
-    # a number that began again, after a reset, is another function
-    regions = {(row.rank, row.region, row.function) for row in why.stages}
-    again, breaks = len(why.recompiles), [each.source for each in why.graph_breaks]
-    lines = {(line.file, line.line) for line in breaks}  # each once, however often compiled
-    at = f" ({places(breaks)})" if breaks else ""
-    counts = [
-        plural(len(regions), "graph"),
-        f"{_count(len(lines), 'graph break')}{at}",
-        _count(again, "recompilation"),
-    ]
-    failed = sum(bool(cost.failure) for cost in why.compile_cost)
-    counts += [f"{plural(failed, 'function')} not compiled"] if failed else []
-    took = "" if why.compile_ns is None else f"; compiling took {time_text(why.compile_ns)}"
-    return f"{', '.join(counts)}{took}"
 
 
 def _count(count: int, one: str) -> str:

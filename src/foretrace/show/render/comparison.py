@@ -71,7 +71,15 @@ def quantities(every: Sequence[Comparison]) -> Section:
     """Times and counts of each trace, and their ratio to A."""
     title = TITLES[every[0].unit.kind]
     if len(every) > MOST_COLUMNS:
-        return _one_row_each(every, f"{title} (~ within the noise)")
+        shown = {name: TIMES[name] for name in ("GPU time", "host, profiled", "wall, profiled")}
+        base = [cell for time in shown.values() for cell in (time_text(time(every[0]).a), "")]
+        rows = [["A", *base, count_text(len(every[0].a.kernels))]]
+        for letter, each in zip(LETTERS[1:], every, strict=False):
+            pairs = [_cells([time(each)], time_text, mark=" ~")[1:] for time in shown.values()]
+            cells = [cell for pair in pairs for cell in pair]
+            rows.append([letter, *cells, count_text(len(each.b.kernels))])
+        head = ["", *(cell for name in shown for cell in (name, "/A")), "kernels"]
+        return Section(f"{title} (~ within the noise)", head=head, rows=rows)
     times = {name: [time(each) for each in every] for name, time in TIMES.items()}
     if all(value.saved is None for value in times[BARE]):
         del times[BARE]
@@ -89,19 +97,6 @@ def quantities(every: Sequence[Comparison]) -> Section:
     rows += [[name, *_cells(values, count_text)] for name, values in counts.items()]
     heads = [cell for letter in LETTERS[1 : len(every) + 1] for cell in (letter, f"{letter}/A")]
     return Section(f"{title} (~ within the noise)", head=["", "A", *heads], rows=rows)
-
-
-def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
-    """The same turned around, for more traces than columns fit."""
-    shown = {name: TIMES[name] for name in ("GPU time", "host, profiled", "wall, profiled")}
-    base = [cell for time in shown.values() for cell in (time_text(time(every[0]).a), "")]
-    rows = [["A", *base, count_text(len(every[0].a.kernels))]]
-    for letter, each in zip(LETTERS[1:], every, strict=False):
-        pairs = [_cells([time(each)], time_text, mark=" ~")[1:] for time in shown.values()]
-        cells = [cell for pair in pairs for cell in pair]
-        rows.append([letter, *cells, count_text(len(each.b.kernels))])
-    head = ["", *(cell for name in shown for cell in (name, "/A")), "kernels"]
-    return Section(title, head=head, rows=rows)
 
 
 def _cells(

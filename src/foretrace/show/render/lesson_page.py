@@ -14,7 +14,6 @@ from foretrace.base.units import plural, time_text
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.schema.documents.lesson import (
     AskedStep,
-    AverageRow,
     Lanes,
     LaneSlice,
     LessonDocument,
@@ -72,7 +71,12 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     labels = (_MARKS[marked.verdict], " " * len(_MARKS[marked.verdict]))
     reason = Section("", labelled=list(zip(labels, said, strict=False)))
     below = drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH)
-    row = _row(marked.row, on_gpu=bool(marked.lanes.gpu))
+    # The row of the profiler's table; a CPU has no column for another device.
+    times = (marked.row.self_cpu_ns, marked.row.cpu_ns, marked.row.self_gpu_ns, marked.row.gpu_ns)
+    cells = [marked.row.name, *map(time_text, times), str(marked.row.calls)]
+    shown = range(len(cells)) if marked.lanes.gpu else (0, 1, 2, 5)
+    head, shown_cells = ([every[at] for at in shown] for every in (_COLUMNS, cells))
+    row = table(head, [shown_cells], width=WIDTH, indent="")
     told = drawn([reason], bold=bold, width=WIDTH)
     return "\n".join([told, *lanes_lines(marked.lanes, WIDTH), below, row])
 
@@ -96,15 +100,6 @@ def _said(marked: MarkedAnswer) -> str:
     if not marked.right:
         return "None of these holds here."
     return f"It is {marked.right}: {marked.text}." if marked.text else f"It is {marked.right}."
-
-
-def _row(row: AverageRow, *, on_gpu: bool) -> str:
-    """The row of the profiler's table; a CPU has no column for another device."""
-    times = (row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns)
-    cells = [row.name, *map(time_text, times), str(row.calls)]
-    shown = range(len(cells)) if on_gpu else (0, 1, 2, 5)
-    head, shown_cells = ([every[at] for at in shown] for every in (_COLUMNS, cells))
-    return table(head, [shown_cells], width=WIDTH, indent="")
 
 
 def end_text(document: LessonDocument, left: str = "") -> str:
@@ -157,7 +152,16 @@ def _deciding(slices: Sequence[LaneSlice]) -> list[LaneSlice]:
 
 def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
     if _is_dense(slices, room):
-        return _dense(slices, length_ns, room)
+        # Too many slices to name: how much of each cell they cover, and where what decides is.
+        covered, deciding, cell_ns = [0.0] * room, set[int](), max(length_ns, 1) / room
+        for each in slices:
+            first, last = (int(moment / cell_ns) for moment in (each.start_ns, each.end_ns))
+            for cell in range(first, min(last, room - 1) + 1):
+                begin, end = cell * cell_ns, (cell + 1) * cell_ns
+                covered[cell] += (min(each.end_ns, end) - max(each.start_ns, begin)) / cell_ns
+                deciding |= {cell} if each.decides else set()
+        shades = [_SHADES[ceil(min(share, 1) * (len(_SHADES) - 1))] for share in covered]
+        return "".join(_DECIDES if cell in deciding else shade for cell, shade in enumerate(shades))
     cells, free = [_EMPTY] * room, 0
     for each in sorted(slices, key=lambda one: one.start_ns):
         first = max(each.start_ns * room // max(length_ns, 1), free)
@@ -167,19 +171,6 @@ def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
         cells[first : first + len(text)] = text
         free = first + len(text)
     return "".join(cells)
-
-
-def _dense(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
-    """Too many slices to name: how much of each cell they cover, and where what decides is."""
-    covered, deciding, cell_ns = [0.0] * room, set[int](), max(length_ns, 1) / room
-    for each in slices:
-        first, last = (int(moment / cell_ns) for moment in (each.start_ns, each.end_ns))
-        for cell in range(first, min(last, room - 1) + 1):
-            begin, end = cell * cell_ns, (cell + 1) * cell_ns
-            covered[cell] += (min(each.end_ns, end) - max(each.start_ns, begin)) / cell_ns
-            deciding |= {cell} if each.decides else set()
-    shades = [_SHADES[ceil(min(share, 1) * (len(_SHADES) - 1))] for share in covered]
-    return "".join(_DECIDES if cell in deciding else shade for cell, shade in enumerate(shades))
 
 
 def _slice(each: LaneSlice, size: int) -> str:

@@ -35,9 +35,27 @@ def page(found: MemoryDocument, *, top: int) -> list[Section]:
         "peak": "peak_bytes",
         "reserved": "reserved_bytes",
     }
+    inside = "" if device.peak_pass.startswith("outside") else "in the "
+    where = f"at {time_text(device.peak_ns)}, {inside}{device.peak_pass}"
+    parts = parts_text(device.categories)
+    answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
+    if device.failed is not None:
+        answers.append(("FAILED", failed_text(device)))
+    words = ["DO FIRST", *["THEN"] * (SHOWN_FIXES - 1)]
+    answers += [
+        (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
+    ]
+    if (growth := device.growth) is not None:
+        added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
+        most = f"{percent_text(growth.lines[0].share)} of it from {growth.lines[0].name}"
+        answers.append(("GROWS", f"{added}, and nothing frees it; {most}"))
+    if device.batch is not None:
+        answers.append(("BATCH", _batch_text(device.batch)))
+    if device.device >= 0:  # a CPU reserves nothing
+        answers.append(("FRAGMENTS", fragments_text(device)))
     return filled(
         [
-            Section("", [_about(found)], labelled=_answers(device)),
+            Section("", [_about(found)], labelled=answers),
             listing("By line", lines, of_line, left=(0, 1)),
             listing("By module", modules, {"module": "name", **held}),
             listing("Other devices", found.others, others),
@@ -57,28 +75,6 @@ def _about(found: MemoryDocument) -> str:
     ]
     lost = sum(found.lost.values())
     return " · ".join([*parts, *([f"{count_text(lost)} records not read"] if lost else [])])
-
-
-def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
-    inside = "" if device.peak_pass.startswith("outside") else "in the "
-    where = f"at {time_text(device.peak_ns)}, {inside}{device.peak_pass}"
-    parts = parts_text(device.categories)
-    answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
-    if device.failed is not None:
-        answers.append(("FAILED", failed_text(device)))
-    words = ["DO FIRST", *["THEN"] * (SHOWN_FIXES - 1)]
-    answers += [
-        (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
-    ]
-    if (growth := device.growth) is not None:
-        added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
-        most = f"{percent_text(growth.lines[0].share)} of it from {growth.lines[0].name}"
-        answers.append(("GROWS", f"{added}, and nothing frees it; {most}"))
-    if device.batch is not None:
-        answers.append(("BATCH", _batch_text(device.batch)))
-    if device.device >= 0:  # a CPU reserves nothing
-        answers.append(("FRAGMENTS", fragments_text(device)))
-    return answers
 
 
 def failed_text(device: DeviceMemoryDocument) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -57,16 +57,6 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
 
     return fitted(page, len(found.traces), width)
-
-
-def _ignored(found: LookSet) -> Iterator[Line]:
-    """What the user left out, of all traces together."""
-    rows: dict[tuple[str, str], IgnoredEntry] = {}
-    for each in (row for look in found.traces for row in look.ignored):
-        before = rows.get((each.kind, each.name))
-        count = each.findings + (before.findings if before else 0)
-        rows[each.kind, each.name] = structs.replace(each, findings=count)
-    return ignored_lines([*rows.values()])
 
 
 def _name(root: str, look: Look) -> str:
@@ -158,7 +148,12 @@ def _head(root: str, found: LookSet) -> Section:
     counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {_device(look) for look in found.traces}
     device = f" · {devices.pop()}" if len(devices) == 1 else ""
-    told = [*lines(found), *_ignored(found)]
+    rows: dict[tuple[str, str], IgnoredEntry] = {}
+    for each in (row for look in found.traces for row in look.ignored):
+        before = rows.get((each.kind, each.name))
+        count = each.findings + (before.findings if before else 0)
+        rows[each.kind, each.name] = structs.replace(each, findings=count)
+    told = [*lines(found), *ignored_lines([*rows.values()])]
     labelled = [(line.label, line.text) for line in told]
     name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
     return Section(f"{name} · {counts}{device}", labelled=labelled)

@@ -10,7 +10,6 @@ from foretrace.schema.documents.why import (
     BreakEntry,
     CompiledKernel,
     NotFused,
-    RecompileEntry,
     RegionStages,
     Why,
 )
@@ -257,21 +256,17 @@ def recompiles(why: Why) -> Iterator[Section]:
     for row in why.recompiles:
         function = f" {row.function.function} {row.function.place}" if row.function else ""
         took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
-        bullets.append((f"{row.region}{function}{took}", _failed(row)))
+        # The guards of the latest versions; those of every earlier version failed, too.
+        left = len(row.failures) - VERSIONS
+        more = [f"{plural(left, 'more guard')} of earlier versions"] if left > 0 else []
+        guards = [
+            f"{each.text} (guard of {each.version})" if each.version else each.text
+            for each in row.failures[:VERSIONS]
+        ]
+        bullets.append((f"{row.region}{function}{took}", "; ".join([*guards, *more])))
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
     if why.guards:
         yield listing("Guards that failed", why.guards, _GUARDS)
-
-
-def _failed(row: RecompileEntry) -> str:
-    """The guards of the latest versions; those of every earlier version failed, too."""
-    left = len(row.failures) - VERSIONS
-    more = [f"{plural(left, 'more guard')} of earlier versions"] if left > 0 else []
-    guards = [
-        f"{each.text} (guard of {each.version})" if each.version else each.text
-        for each in row.failures[:VERSIONS]
-    ]
-    return "; ".join([*guards, *more])
 
 
 def _values(values: Sequence[str]) -> str:
