@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from foretrace.schema.documents.check import CheckDocument
+from foretrace.schema.documents.guess import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage

@@ -15,10 +15,10 @@ import pytest
 from analyze.compare.traces import recorded
 from foretrace.analyze.history import entry_of, history
 from foretrace.cli import main
-from foretrace.schema.documents import encode, json_schema
+from foretrace.schema.documents import encode
 from foretrace.schema.documents.history import (
-    DOCUMENT,
     MOST_BYTES,
+    HistoryDocument,
     HistoryEntry,
     add_entry,
     read_entries,
@@ -161,7 +161,7 @@ def test_names_break_out_of_no_form() -> None:
     assert "\n# h" not in text
     assert "\\`x\\`" in text
     assert "<!--" not in history_html(found).partition('id="data"')[2]
-    jsonschema.validate(json.loads(encode(found)), json_schema(DOCUMENT))
+    jsonschema.validate(json.loads(encode(found)), msgspec.json.schema(HistoryDocument))
 
 
 def test_entries_are_written_once_and_read_in_order(tmp_path: Path) -> None:

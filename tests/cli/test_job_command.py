@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from analyze.jobs.plan import Clock, Delay, Plan, write
@@ -16,7 +17,7 @@ from corpus.opening import run
 from foretrace.analyze.jobs.reading import Answers, local_answers
 from foretrace.base.budget import Limits
 from foretrace.cli import main
-from foretrace.schema.documents import compare_jobs, json_schema
+from foretrace.schema.documents import compare
 from foretrace.schema.documents import job as document
 
 LATE_NS = 900_000
@@ -49,8 +50,8 @@ def test_the_first_screen_names_the_straggler(folder: Path) -> None:
 def test_the_document_is_what_its_schema_says(folder: Path) -> None:
     done = run("job", str(folder), "--json")
     answer = json.loads(done.out)
-    jsonschema.validate(answer, json_schema(document.DOCUMENT))
-    assert list(answer) == list(document.DOCUMENT.__struct_fields__)
+    jsonschema.validate(answer, msgspec.json.schema(document.JobDocument))
+    assert list(answer) == list(document.JobDocument.__struct_fields__)
     assert [row["rank"] for row in answer["ranks"]] == [0, 1, 2, 3]
     assert answer["verdict"]["bound"] == "straggler"
     assert answer["job"]["steps"] == [2, 3, 4]
@@ -177,7 +178,7 @@ def test_predictions_about_a_job(folders: tuple[str, str], tmp_path: Path) -> No
 def test_two_jobs_compared(folders: tuple[str, str]) -> None:
     done = run("compare", *folders, "--json", "--fail-if", "step > 1x")
     answer = json.loads(done.out)
-    jsonschema.validate(answer, json_schema(compare_jobs.DOCUMENT))
+    jsonschema.validate(answer, msgspec.json.schema(compare.CompareJobsDocument))
     assert done.code == 0
     assert "ok  step > 1x: " in done.err
     assert answer["verdict"]["answer"] == "faster"

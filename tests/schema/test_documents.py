@@ -20,11 +20,10 @@ from foretrace.analyze.guess import baseline, check
 from foretrace.analyze.guess.marking import document
 from foretrace.learn.claims import programs
 from foretrace.read.recordings import traces
-from foretrace.schema.documents import bench, encode, json_schema, ladder, look
-from foretrace.schema.documents import check as checked
+from foretrace.schema.documents import bench, encode, ladder, look
 from foretrace.schema.documents import compare as comparison
+from foretrace.schema.documents import explain as names
 from foretrace.schema.documents import guess as guesses
-from foretrace.schema.documents import name as names
 from sweep import part
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +38,7 @@ COMPARED = {
 
 
 def fits(answer: Any, of: Any) -> None:
-    jsonschema.validate(answer, json_schema(of), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(answer, msgspec.json.schema(of), cls=jsonschema.Draft202012Validator)
 
 
 def refused(answer: Any, of: Any, match: str = ".") -> None:
@@ -50,7 +49,7 @@ def refused(answer: Any, of: Any, match: str = ".") -> None:
 def test_the_kept_results_of_bench() -> None:
     for path in sorted((ROOT / "benchmarks/results").glob("h200-kernels-*.json")):
         answer = json.loads(path.read_text())
-        fits(answer, bench.DOCUMENT)
+        fits(answer, bench.BenchDocument)
         assert json.loads(bench.read(path).text()) == answer, path.stem
 
 
@@ -59,7 +58,7 @@ def test_marked_predictions() -> None:
         if not program.setup:
             found = check(recorded(program.trace), TEXTS, recorded("mlp_compiled"))
             answer = json.loads(encode(document(found)))
-            fits(answer, checked.DOCUMENT)
+            fits(answer, guesses.CheckDocument)
             assert list(answer) == ["schema", "hits", "misses", "unknown", "guesses"]
             errors = sum(guess["verdict"] == "error" for guess in answer["guesses"])
             score = answer["hits"] + answer["misses"] + answer["unknown"] + errors
@@ -69,7 +68,7 @@ def test_marked_predictions() -> None:
 @pytest.mark.parametrize("name", ["mlp_eager", "mlp_compiled", "linear_eager"])
 def test_guesses_from_a_trace(name: str) -> None:
     answer = json.loads(encode(baseline.document(recorded(name))))
-    fits(answer, guesses.DOCUMENT)
+    fits(answer, guesses.GuessDocument)
     assert {tuple(guess) for guess in answer["guesses"]} == {("text", "reason")}
 
 
@@ -77,7 +76,7 @@ def test_guesses_from_a_trace(name: str) -> None:
 def test_what_is_not_a_verdict_is_refused(field: str, value: str | None) -> None:
     answer = json.loads(encode(document(check(recorded("mlp_eager"), "kernels == 15"))))
     answer["guesses"][0][field] = value
-    refused(answer, checked.DOCUMENT)
+    refused(answer, guesses.CheckDocument)
 
 
 def compare_answer(*given: str) -> Any:
@@ -86,7 +85,7 @@ def compare_answer(*given: str) -> Any:
 
 @pytest.mark.parametrize("given", COMPARED.values(), ids=COMPARED)
 def test_comparisons(given: tuple[str, ...]) -> None:
-    fits(compare_answer(*given), comparison.DOCUMENT)
+    fits(compare_answer(*given), comparison.CompareDocument)
 
 
 def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
@@ -96,30 +95,30 @@ def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
     timed = compare_answer("mlp eager", "mlp compiled")
     assert list(timed)[-3:] == ["bare_wall_ns", "bare_host_ns", "published"]
     del same["worth"]["text"]
-    refused(same, comparison.DOCUMENT, "'text' is a required property")
+    refused(same, comparison.CompareDocument, "'text' is a required property")
 
 
 @pytest.mark.parametrize("part", ["--only linear", "--claim E17"])
 def test_a_climb(part: str) -> None:
     answer = run("lab", "ladder", *part.split(), "--recorded", "h200", "--json").doc
-    fits(answer, ladder.DOCUMENT)
-    assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)
+    fits(answer, ladder.LadderDocument)
+    assert list(answer) == list(ladder.LadderDocument.__struct_fields__)
     assert answer["schema"] == 2
     del answer["counts"]["miss"]
-    refused(answer, ladder.DOCUMENT)
+    refused(answer, ladder.LadderDocument)
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_look(name: str) -> None:
     answer = run("look", str(traces()[name]), "--json", "--no-cache").doc
-    fits(answer, look.DOCUMENT)
+    fits(answer, look.Look)
     assert list(answer) == list(look.Look.__struct_fields__)
     assert list(answer["kernels"][0]) == list(look.KernelRow.__struct_fields__)
     assert list(answer["findings"][0]) == list(look.FindingEntry.__struct_fields__)
     del answer["totals"]["syncs"]
-    refused(answer, look.DOCUMENT)
+    refused(answer, look.Look)
     answer["totals"]["syncs"] = "1"
-    refused(answer, look.DOCUMENT)
+    refused(answer, look.Look)
 
 
 def test_a_look_at_a_folder(tmp_path: Path) -> None:
@@ -154,7 +153,7 @@ def test_documents_are_listed_with_what_they_are() -> None:
 
 
 def test_every_name_of_the_reference() -> None:
-    validator = jsonschema.Draft202012Validator(json_schema(names.DOCUMENT))
+    validator = jsonschema.Draft202012Validator(msgspec.json.schema(names.DecodedName))
     lines = (ROOT / "tests/names/families/kernel_names.jsonl").read_text("utf-8").splitlines()
     known = [json.loads(line)["name"] for line in lines]
     documents = run("explain", "-", "--json", stdin="\n".join(known).encode()).doc
@@ -162,11 +161,11 @@ def test_every_name_of_the_reference() -> None:
     for each in documents:
         validator.validate(each)
     del documents[0]["role"]
-    refused(documents[0], names.DOCUMENT)
+    refused(documents[0], names.DecodedName)
 
 
 @pytest.mark.parametrize("text", ["ampere_sgemm_128x64_nn", "nobody knows this"])
 def test_a_name_with_a_card(text: str) -> None:
     answer = run("explain", text, "--gpu", "H200", "--json").doc
-    fits(answer, names.DOCUMENT)
+    fits(answer, names.DecodedName)
     assert answer["gpu"]["arch"] == "sm90"

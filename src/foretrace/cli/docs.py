@@ -58,14 +58,16 @@ def command(page: str | None, document: str | None) -> None:
 def _print_schema(name: str | None) -> None:
     import json
 
+    import msgspec
+
     from foretrace.schema import documents
 
-    modules = documents.modules()
+    every = documents.every()
     if name is None:
-        for each, module in modules.items():
-            click.echo(f"{each:<12} {(module.__doc__ or '').splitlines()[0]}")
-    elif name in modules:
-        click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
+        for each, (_, text) in every.items():
+            click.echo(f"{each:<12} {text}")
+    elif name in every:
+        click.echo(json.dumps(msgspec.json.schema(every[name][0]), indent=2))
     else:
-        hint = nearest(name, modules, f"choose from {', '.join(modules)}")
+        hint = nearest(name, every, f"choose from {', '.join(every)}")
         raise UsageError(f"no document named {name!r}: {hint}")

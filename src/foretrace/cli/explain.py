@@ -12,7 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.name import DecodedName
+    from foretrace.schema.documents.explain import DecodedName
 
 
 @click.command("explain", epilog="See: foretrace docs kernel-names")
@@ -72,7 +72,7 @@ def _explain_kernels(
     from msgspec.structs import replace
 
     from foretrace.names import families
-    from foretrace.schema.documents.name import DecodedName, OnCard
+    from foretrace.schema.documents.explain import DecodedName, OnCard
     from foretrace.show.render import kernel_name
 
     if len(names) > 2 and not listed:

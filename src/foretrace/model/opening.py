@@ -18,7 +18,7 @@ from foretrace.read.recordings import opened_as
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
     from foretrace.read.captures import CaptureFile
-    from foretrace.schema.documents.sets import LeftOut
+    from foretrace.schema.documents.look import LeftOut
 
 
 def open(  # noqa: A001 - the public name: `foretrace.open`
@@ -139,7 +139,7 @@ def shown(path: str) -> str:
 
 def refused(path: str, problem: TraceError) -> LeftOut:
     """A file that cannot be read, in words: errors cannot be sent between processes."""
-    from foretrace.schema.documents.sets import LeftOut
+    from foretrace.schema.documents.look import LeftOut
 
     text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
     return LeftOut(shown(path), problem.code, shown(text))

@@ -11,7 +11,7 @@ import re
 
 from foretrace.base.errors import TraceError
 from foretrace.base.patterns import regex
-from foretrace.schema.documents.oom import OutOfMemoryText
+from foretrace.schema.documents.memory import OutOfMemoryText
 
 LONGEST = 1_000_000  # characters that are read: a log may be long, and the error is at its end
 _UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

@@ -11,7 +11,7 @@ from foretrace.analyze.guess import GuessError
 from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.base.errors import UsageError
 from foretrace.schema.documents import encode
-from foretrace.schema.documents.compare_jobs import DOCUMENT, CompareJobsDocument
+from foretrace.schema.documents.compare import CompareJobsDocument
 from foretrace.schema.documents.job import JobDocument
 from foretrace.show.render.comparison import job_comparison
 from foretrace.show.render.terminal import drawn, marked
@@ -131,4 +131,3 @@ def test_the_page_fits_a_screen_and_the_document_its_schema() -> None:
     assert "more (--json)" in page
     assert "| all-reduce |" in marked(job_comparison(found))
     assert msgspec.json.decode(encode(found), type=CompareJobsDocument) == found
-    assert DOCUMENT is CompareJobsDocument

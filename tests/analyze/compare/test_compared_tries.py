@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -13,8 +14,8 @@ from foretrace.analyze.compare.tries import compare_tries
 from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.cli import main
 from foretrace.read.recordings import traces
-from foretrace.schema.documents import encode, json_schema
-from foretrace.schema.documents.compare_tries import DOCUMENT
+from foretrace.schema.documents import encode
+from foretrace.schema.documents.compare import CompareTriesDocument
 from foretrace.schema.documents.tries import TriedFix, TryDocument
 from foretrace.show.render.comparison import try_comparison
 from foretrace.show.render.terminal import drawn
@@ -138,7 +139,7 @@ def test_the_page_says_what_is_lost_and_the_document_fits_its_schema() -> None:
     assert "LOST          torch.compile was 1.35x, is 1.00x: lost" in lines
     assert "  torch.compile  1.35x  1.00x  lost" in lines
     assert "other: 1.20x in A, not tried (predicted to bring nothing) in B: not compared" in lines
-    jsonschema.validate(json.loads(encode(found)), json_schema(DOCUMENT))
+    jsonschema.validate(json.loads(encode(found)), msgspec.json.schema(CompareTriesDocument))
 
 
 def test_the_command_fails_where_a_fix_is_lost(

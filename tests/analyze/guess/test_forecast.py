@@ -15,7 +15,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import find
-from foretrace.schema.documents import forecast as documents
+from foretrace.schema.documents import guess as documents
 
 Out = pytest.CaptureFixture[str]
 BLOCK, MODEL = "8x1024x768x12x3072_bf16", "4x512x4x768x12x3072x32000_bf16"
@@ -147,7 +147,7 @@ def test_answers_are_kept_until_the_next_trace_is_there(tmp_path: Path, capsys: 
     assert capsys.readouterr().out == kept.read_text()
     assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", "--json", *given]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == list(documents.DOCUMENT.__struct_fields__)
+    assert list(answer) == list(documents.Forecast.__struct_fields__)
     assert [bool(each["you"]) for each in answer["entries"]] == [True, False, True]
     kept.write_text("5\n")
     assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", *given]) == 1

@@ -16,7 +16,7 @@ from foretrace.analyze.guess.kinds import GuessKind
 from foretrace.analyze.guess.marking import check_job
 from foretrace.analyze.guess.parsing import parse_job, parse_job_or_error
 from foretrace.schema.documents.job import JobDocument
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.documents.look import LeftOut
 from foretrace.schema.finding import Verdict
 from job_documents import job_document
 from sweep import looped

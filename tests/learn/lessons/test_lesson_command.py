@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from foretrace.cli import main
 from foretrace.learn.lessons.sitting import read_progress
-from foretrace.schema.documents import json_schema
-from foretrace.schema.documents.lesson import DOCUMENT
+from foretrace.schema.documents.lesson import LessonDocument
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_the_document_matches_its_schema(
 ) -> None:
     out, err = play(monkeypatch, capsys, "2\ns\n1\nq\n", "--json")
     answer = json.loads(out)
-    jsonschema.validate(answer, json_schema(DOCUMENT))
+    jsonschema.validate(answer, msgspec.json.schema(LessonDocument))
     assert (answer["hits"], answer["misses"], answer["skipped"]) == (1, 1, 1)
     assert answer["steps"][1]["marked"] is None
     assert "How many kernels" in err

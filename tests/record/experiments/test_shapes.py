@@ -31,7 +31,6 @@ from foretrace.record.experiments.shapes import (  # noqa: E402
     stall_ns,
 )
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
-from foretrace.schema.documents import json_schema  # noqa: E402
 from foretrace.schema.documents.shapes import ShapesDocument  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
 
@@ -85,7 +84,7 @@ def test_the_command_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 0
     captured = capsys.readouterr()
     document = json.loads(captured.out)
-    jsonschema.validate(document, json_schema(ShapesDocument))
+    jsonschema.validate(document, msgspec.json.schema(ShapesDocument))
     assert "foretrace: dynamic, shape 2 of 3: size " in captured.err
     assert [entry["name"] for entry in document["contenders"]] == ["eager", "dynamic"]
     assert document["contenders"][1]["graphs"] == 1

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 pytest.importorskip("torch")
 from foretrace.cli import main
-from foretrace.schema.documents import json_schema
 from foretrace.schema.documents.tries import TryDocument
 
 pytestmark = pytest.mark.torch
@@ -67,7 +67,7 @@ def test_a_whole_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--only", "fused_optimizer", "--steps", "2", "--rounds", "3", "--json"]
     assert main(["try", *words, script]) == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json_schema(TryDocument))
+    jsonschema.validate(document, msgspec.json.schema(TryDocument))
     assert document["found_by"] == "optimizer.step"
     assert document["baseline"]["median_ns"] > 0
     [row] = [each for each in document["fixes"] if each["name"] == "fused_optimizer"]

@@ -12,7 +12,7 @@ import pytest
 from foretrace.base.units import bytes_text, count_text, percent_text, time_text
 from foretrace.model.allocator.view import MemoryView, memory_views
 from foretrace.read.snapshot import read_snapshot
-from foretrace.schema.documents.memory_document import MemoryDocument
+from foretrace.schema.documents.memory import MemoryDocument
 from foretrace.schema.snapshot import ALLOC, History, Owner, Snapshot, StackFrame
 from foretrace.show.html import memory_html as made
 from foretrace.show.overview.allocator import memory_document

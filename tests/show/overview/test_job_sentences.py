@@ -23,7 +23,7 @@ from foretrace.schema.documents.job import (
     JobRank,
     JobWhatIf,
 )
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.documents.look import LeftOut
 from foretrace.show.overview.job_verdict import lines, title, verdict
 from foretrace.show.render.job_page import PARTS, first_screen, sections
 from foretrace.show.render.terminal import drawn, marked

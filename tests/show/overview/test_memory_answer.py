@@ -6,7 +6,7 @@ import pytest
 
 from drawn_snapshot import BLOCK, BUILD, DrawnSnapshot, recorded, truth
 from foretrace.base.errors import TraceError
-from foretrace.schema.documents.memory_document import MemoryDocument
+from foretrace.schema.documents.memory import MemoryDocument
 from foretrace.show.overview.allocator import device_document, memory_document
 from foretrace.show.render.memory_page import failed_text, page
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foretrace.cli import main
 from foretrace.read.snapshot import read_snapshot
-from foretrace.schema.documents.memory_document import MemoryDocument
+from foretrace.schema.documents.memory import MemoryDocument
 from foretrace.show.overview.allocator import memory_changes, memory_document
 
 TRAIN = str(Path(__file__).parents[2] / "recorded" / "memory" / "train.pickle.xz")

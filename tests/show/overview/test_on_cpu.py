@@ -8,8 +8,7 @@ from typing import Any
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.schema.documents.look import SCHEMA
-from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.documents.look import SCHEMA, LookSet
 from foretrace.show.overview import look_region, summarize
 from foretrace.show.overview.on_cpu import cpu_groups, cpu_tree
 from foretrace.show.render import set_page

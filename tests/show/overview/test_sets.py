@@ -20,7 +20,7 @@ from corpus.build import cut, gn
 from corpus.builder import TraceBuilder
 from corpus.opening import Ran, run
 from foretrace.read import cache
-from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.documents.look import LookSet
 from foretrace.show.overview import reading
 from foretrace.show.render.set_page import spreads
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from foretrace.cli import main
 from foretrace.names import devices
 from foretrace.schema.device import BandwidthPoint
-from foretrace.schema.documents import encode, json_schema, roofs
+from foretrace.schema.documents import encode, roofs
 from foretrace.show.render.roofs_page import page as roofs_page
 from foretrace.show.render.terminal import drawn, marked
 
@@ -31,7 +32,7 @@ def test_the_first_screen_has_the_roofs_and_the_curve() -> None:
     assert ("latency" in text, "SHARED" in text) == (False, False)
     assert "wrote /there/nvidia-h200.json" in text
     assert len(lines) <= 25
-    jsonschema.validate(json.loads(encode(MEASURED)), json_schema(roofs.DOCUMENT))
+    jsonschema.validate(json.loads(encode(MEASURED)), msgspec.json.schema(roofs.DOCUMENTS["roofs"]))
 
 
 def test_recorded_figures_that_are_measured_no_more_are_shown() -> None:

@@ -20,9 +20,8 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.schema.documents import compare_jobs as documents
-from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
-from foretrace.schema.documents.compare_jobs import LastRank, NetworkChange
+from foretrace.schema.documents import compare as documents
+from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict, LastRank, NetworkChange
 from foretrace.schema.documents.job import JobCell, JobDocument, JobNetwork
 
 SCHEMA = 1

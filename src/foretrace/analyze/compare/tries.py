@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from foretrace.analyze.compare.measure import change
 from foretrace.base.units import change_text, percent_text, ratio_text
-from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
-from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
+from foretrace.schema.documents.compare import (
+    ChangeEntry,
+    CompareTriesDocument,
+    CompareVerdict,
+    TriedChange,
+    TriedSide,
+)
 from foretrace.schema.documents.tries import DIFFERS, KEPT, NO_GAIN, RAISED, TriedFix, TryDocument
 
 SCHEMA = 1

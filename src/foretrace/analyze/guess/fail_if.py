@@ -25,9 +25,12 @@ from foretrace.analyze.guess.grammar import Pattern, items, match
 from foretrace.analyze.guess.words import Amount, Compare, GuessError, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
-from foretrace.schema.documents.compare import ChangeEntry
-from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange
-from foretrace.schema.documents.compare_tries import CompareTriesDocument
+from foretrace.schema.documents.compare import (
+    ChangeEntry,
+    CompareJobsDocument,
+    CompareTriesDocument,
+    JobChange,
+)
 
 Found = Comparison | CompareJobsDocument | CompareTriesDocument
 

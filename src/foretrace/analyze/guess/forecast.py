@@ -35,7 +35,7 @@ from foretrace.model.bounds import measured_spans
 from foretrace.model.replay import GraphChange
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
+from foretrace.schema.documents.guess import Forecast, ForecastEntry, MarkedForecast
 
 NEAR = 0.1  # of a number that is stated alone
 TEXT = {"kernels": count_text, "bytes": bytes_text, "gpu_ns": time_text, "step_ns": time_text}

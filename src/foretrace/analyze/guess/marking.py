@@ -39,7 +39,7 @@ from foretrace.base.units import percent_text, time_text
 from foretrace.model.allocator.view import MemoryView, is_snapshot, view_of
 from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
-from foretrace.schema.documents.check import CheckDocument, MarkedGuess
+from foretrace.schema.documents.guess import CheckDocument, MarkedGuess
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.finding import Verdict, Verdicts
 

@@ -38,7 +38,7 @@ from foretrace.read.kineto.parallel import cores
 from foretrace.read.remote import SMALL, files_below, is_remote
 from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 from foretrace.read.workers import spread
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.documents.look import LeftOut
 
 MEMBERS = 1 << 14  # of a zip that holds a job: it has many ranks with short names
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that time

@@ -23,7 +23,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
 from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.metadata import Member, ranks_of_one_job
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.documents.look import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
 from foretrace.schema.tables import NONE

@@ -98,4 +98,4 @@ def joined(parts: Iterable[BenchDocument]) -> BenchDocument:
     return msgspec.structs.replace(first, rows=rows)
 
 
-DOCUMENT = BenchDocument
+DOCUMENTS = {"bench": BenchDocument}

@@ -117,4 +117,4 @@ class GemmsDocument(Struct, frozen=True):
     near: NearAnswer | None = None
 
 
-DOCUMENT = GemmsDocument
+DOCUMENTS = {"gemms": GemmsDocument}

@@ -162,4 +162,4 @@ class _Versioned(Struct):
     schema: int
 
 
-DOCUMENT = HistoryDocument
+DOCUMENTS = {"history": HistoryDocument}

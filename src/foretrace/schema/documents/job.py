@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.schema.documents.look import LookVerdict
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.documents.look import LeftOut, LookVerdict
 from foretrace.schema.ledger import NoteEntry
 
 SCHEMA = 1
@@ -277,4 +276,4 @@ class JobDocument(Struct):
     verdict: JobVerdict = JobVerdict("unknown", "")
 
 
-DOCUMENT = JobDocument
+DOCUMENTS = {"job": JobDocument}

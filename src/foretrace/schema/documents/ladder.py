@@ -101,4 +101,4 @@ class LadderDocument(Struct, frozen=True):
     found: dict[str, int] = {}
 
 
-DOCUMENT = LadderDocument
+DOCUMENTS = {"ladder": LadderDocument}

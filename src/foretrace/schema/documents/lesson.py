@@ -105,4 +105,4 @@ class LessonDocument(Struct, frozen=True):
     not_asked: int = 0
 
 
-DOCUMENT = LessonDocument
+DOCUMENTS = {"lesson": LessonDocument}

@@ -1,4 +1,7 @@
-"""`foretrace look TRACE --json`: what one trace holds, and what the rules found in it."""
+"""`foretrace look TRACE --json`: what one trace holds, and what the rules found in it.
+`foretrace look FOLDER --json`: every trace of a folder or zip.
+`foretrace look --fixes --json`: a step without the profiler, and with each fix that applies.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from foretrace.schema.display import Displayed
-from foretrace.schema.ledger import LedgerEntry
+from foretrace.schema.ledger import LedgerEntry, NoteEntry
 from foretrace.schema.traffic import CacheUse
 
 SCHEMA = 3
@@ -452,4 +455,45 @@ class Look(Displayed, Struct, dict=True):
         self.__dict__["_screen_of"] = overview
 
 
-DOCUMENT = Look
+class LeftOut(Struct, frozen=True):
+    """A file named like a trace that cannot be read, and why."""
+
+    path: str
+    code: str
+    text: str
+
+
+class LookSet(Struct):
+    """The document; `notes` are about the set as a whole. All lists are in order of path.
+
+    `job` has the paths of the traces that are ranks of one job. It is empty for separate traces.
+    """
+
+    schema: int
+    traces: list[Look]
+    notes: list[NoteEntry]
+    left_out: list[LeftOut]
+    job: list[str] = []
+
+
+class WhatIf(Struct, frozen=True):
+    """`step` is None where a step cannot be replayed, and `reason` says why; without a fix it says
+    what most fixes lack.
+
+    `chosen` are the fixes that the user named, and `together_ns` is the step with all of them.
+    `manual` explains each fix in the list. `ignored` is as in `look`.
+    """
+
+    path: str
+    per: str
+    step: StepTime | None
+    fixes: list[FixEntry]
+    chosen: list[str]
+    together_ns: float | None
+    reason: str = ""
+    manual: dict[str, str] = {}
+    schema: int = SCHEMA
+    ignored: list[IgnoredEntry] = []
+
+
+DOCUMENTS = {"look": Look, "sets": LookSet, "whatif": WhatIf}

@@ -51,4 +51,4 @@ class RemoteDocument(Struct, frozen=True):
     notes: list[str] = []
 
 
-DOCUMENT = RemoteDocument
+DOCUMENTS = {"remote": RemoteDocument}

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from foretrace.schema.device import MeasuredRoofs
 
-DOCUMENT = MeasuredRoofs
+DOCUMENTS = {"roofs": MeasuredRoofs}

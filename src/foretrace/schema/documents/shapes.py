@@ -71,4 +71,4 @@ class ShapesDocument(Struct, frozen=True):
     left_out: list[LeftOutContender]
 
 
-DOCUMENT = ShapesDocument
+DOCUMENTS = {"shapes": ShapesDocument}

@@ -120,4 +120,4 @@ def read_tried(path: str) -> TryDocument | None:
         raise UsageError(f"{path}: not what `foretrace try --json` prints: {problem}") from None
 
 
-DOCUMENT = TryDocument
+DOCUMENTS = {"tries": TryDocument}

@@ -294,4 +294,4 @@ class Why(Struct):
     gated_mlps: list[GatedMlp] = []
 
 
-DOCUMENT = Why
+DOCUMENTS = {"why": Why}

@@ -16,7 +16,7 @@ from foretrace.analyze.jobs.lanes import KINDS, JobLanes
 from foretrace.base.arrays import distinct
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
-from foretrace.schema.documents.check import CheckDocument
+from foretrace.schema.documents.guess import CheckDocument
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.jobs import step_name
 from foretrace.show.html.page import Packed, pack, page, safe

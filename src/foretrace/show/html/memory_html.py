@@ -17,7 +17,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.allocator import categories as known
 from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.view import Labels, MemoryView
-from foretrace.schema.documents.memory_document import MemoryDocument, MemoryLine, MemoryPart
+from foretrace.schema.documents.memory import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.schema.snapshot import Numbers, StackFrame
 from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.view_data import BoxTree, thinned

@@ -15,19 +15,21 @@ from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, percent_text
 from foretrace.model.allocator.categories import BEFORE, CATEGORIES, KEPT
 from foretrace.model.allocator.view import MemoryView, memory_views
-from foretrace.schema.documents.memory_changes import HeldChange, MemoryChanges
-from foretrace.schema.documents.memory_document import (
+from foretrace.schema.documents.memory import (
     DeviceMemoryDocument,
     FailedAllocation,
     Fragments,
     Growth,
+    HeldChange,
     LargerBatch,
+    MemoryChanges,
     MemoryDocument,
     MemoryLine,
     MemoryPart,
+    OutOfMemoryDocument,
+    OutOfMemoryText,
     PeakFix,
 )
-from foretrace.schema.documents.oom import OutOfMemoryDocument, OutOfMemoryText
 from foretrace.schema.snapshot import Numbers, Snapshot
 
 LEAST_GROWTH = 0.001  # of the peak, each step: less is noise

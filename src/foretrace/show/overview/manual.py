@@ -21,9 +21,8 @@ from foretrace.base.errors import UsageError, nearest
 from foretrace.model import costs, opening, reach
 from foretrace.names import families
 from foretrace.schema import documents
-from foretrace.schema.documents.explain import Manual, ManualEntry
+from foretrace.schema.documents.explain import DecodedName, Manual, ManualEntry
 from foretrace.schema.documents.look import FindingEntry
-from foretrace.schema.documents.name import DecodedName
 
 QUANTITY, OP, DOCUMENT = "quantity", "op", "document"
 GUESSED = ("inferred", "unknown")
@@ -102,13 +101,9 @@ def _nouns(word: str) -> list[ManualEntry]:
 
 
 def _documents() -> Iterator[ManualEntry]:
-    for name, module in documents.modules().items():
-        first, *more = inspect.cleandoc(module.__doc__ or "").split("\n\n")
+    for name, (_, first) in documents.every().items():
         command, _, title = first.rstrip(".").partition(": ")
-        text = {"": first, "Printed by": command}
-        if more:
-            text["Means"] = " ".join(" ".join(more).split())
-        text["Schema"] = f"foretrace docs schema {name}"
+        text = {"": first, "Printed by": command, "Schema": f"foretrace docs schema {name}"}
         yield ManualEntry(DOCUMENT, name, title, text)
 
 

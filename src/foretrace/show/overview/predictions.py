@@ -27,7 +27,7 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.overview.measured_step import MeasuredStep
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.whatif import WhatIf
+    from foretrace.schema.documents.look import WhatIf
 
 SURELY = 0.97  # of the recorded time: what is longer is the recorded time
 
@@ -143,7 +143,7 @@ def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None)
     """The document of `look --fixes`. Raises `UsageError` for a fix that does not apply. A fix
     that is named is shown, ignored or not.
     """
-    from foretrace.schema.documents.whatif import WhatIf
+    from foretrace.schema.documents.look import WhatIf
 
     per, choice = measured_spans(trace)[0], steering or Steering()
     every = rules.run_all(trace) if choice else None

@@ -27,8 +27,7 @@ from foretrace.read import cache as store
 from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
 from foretrace.read.folder import FolderContents, nothing_in, resolve
-from foretrace.schema.documents.look import SCHEMA
-from foretrace.schema.documents.sets import LeftOut, LookSet
+from foretrace.schema.documents.look import SCHEMA, LeftOut, LookSet
 from foretrace.schema.ledger import NoteEntry
 from foretrace.schema.run_record import content_beside, snapshot_beside
 from foretrace.show.overview.page import Overview

@@ -28,7 +28,7 @@ from foretrace.schema.tables import NONE
 from foretrace.show.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.name import NameLaunch
+    from foretrace.schema.documents.explain import NameLaunch
 
 # A sequence of more GPU operations than this is folded: it does not fit a page, and layers repeat.
 LONGEST = 40
@@ -168,7 +168,7 @@ def launches(trace: Trace, name: str) -> list[NameLaunch]:
 
 
 def _launch(trace: Trace, way: dict[str, Any]) -> NameLaunch:
-    from foretrace.schema.documents.name import NameLaunch
+    from foretrace.schema.documents.explain import NameLaunch
 
     grid, block, op = way["grid"], way["block"], way["op"]
     call = op_call(trace, op) if op is not None else None

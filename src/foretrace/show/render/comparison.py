@@ -29,9 +29,15 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.model.modules import PYTHON
-from foretrace.schema.documents.compare import ChangeEntry, ComparedOp, TimePair
-from foretrace.schema.documents.compare_jobs import CompareJobsDocument, NetworkChange
-from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedSide
+from foretrace.schema.documents.compare import (
+    ChangeEntry,
+    ComparedOp,
+    CompareJobsDocument,
+    CompareTriesDocument,
+    NetworkChange,
+    TimePair,
+    TriedSide,
+)
 from foretrace.show.overview.job_lines import read_text
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import (

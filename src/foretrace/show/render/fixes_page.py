@@ -8,9 +8,8 @@ from foretrace.analyze.guess.forecast import TEXT, asked
 from foretrace.base.units import DASH, range_text, time_text
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
-from foretrace.schema.documents.forecast import Forecast
-from foretrace.schema.documents.look import FixEntry, Look, StepTime
-from foretrace.schema.documents.whatif import WhatIf
+from foretrace.schema.documents.guess import Forecast
+from foretrace.schema.documents.look import FixEntry, Look, StepTime, WhatIf
 from foretrace.show.overview.predictions import no_fix
 from foretrace.show.overview.sentences import ignored_lines
 from foretrace.show.render.terminal import Section, stem

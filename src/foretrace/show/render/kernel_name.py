@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from foretrace.base.units import bytes_text, count_text, plural, times_text
 from foretrace.names.families import value_text
-from foretrace.schema.documents.name import DecodedName, NameLaunch
+from foretrace.schema.documents.explain import DecodedName, NameLaunch
 from foretrace.schema.kernel import FieldChange
 from foretrace.show.render.terminal import WIDTH, plain
 

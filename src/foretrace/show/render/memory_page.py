@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.schema.documents.memory_changes import MemoryChanges
-from foretrace.schema.documents.memory_document import (
+from foretrace.schema.documents.memory import (
     DeviceMemoryDocument,
     LargerBatch,
+    MemoryChanges,
     MemoryDocument,
     MemoryPart,
+    OutOfMemoryDocument,
     PeakFix,
 )
-from foretrace.schema.documents.oom import OutOfMemoryDocument
 from foretrace.show.overview.allocator import change_text
 from foretrace.show.render.terminal import Column, Section, filled, listing
 

@@ -12,8 +12,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.look import IgnoredEntry, Look, StepRow
-from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.documents.look import IgnoredEntry, Look, LookSet, StepRow
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.measured_step import WORTH, saving_text
 from foretrace.show.overview.page import Line, Overview

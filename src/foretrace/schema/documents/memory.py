@@ -1,4 +1,7 @@
-"""`foretrace memory --json`: what filled the memory of a device, which lines, and what frees it."""
+"""`foretrace memory --json`: what filled the memory of a device, which lines, and what frees it.
+`foretrace memory A B --json`: what changed in the memory from A to B.
+`foretrace memory - --json`: what the text of an OutOfMemoryError says, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -120,4 +123,69 @@ class MemoryDocument(Struct, frozen=True):
     schema: int = SCHEMA
 
 
-DOCUMENT = MemoryDocument
+class HeldChange(Struct, frozen=True):
+    """Bytes at the peak of each side: of a category, or of a line with its category.
+
+    `change` is one of same, grew, shrank, new, gone. A line that only moved in its function is the
+    same line, under its name in B.
+    """
+
+    name: str
+    category: str
+    a_bytes: int
+    b_bytes: int
+    change: str
+
+
+class MemoryChanges(Struct, frozen=True):
+    """Both peaks, the verdict in a sentence, and the parts, the largest change first."""
+
+    a: str
+    b: str
+    a_peak_bytes: int
+    b_peak_bytes: int
+    a_reserved_bytes: int
+    b_reserved_bytes: int
+    a_growth_bytes: int
+    b_growth_bytes: int
+    verdict: str
+    categories: list[HeldChange]
+    lines: list[HeldChange]
+    schema: int = SCHEMA
+
+
+class OutOfMemoryText(Struct, frozen=True):
+    """The numbers of the text; None where it has none.
+
+    `allowed_bytes` is a limit below the card's. `unallocated_bytes` are reserved by PyTorch and
+    hold no tensor. `process_bytes` are of this process, `other_bytes` of the other ones on the
+    device. `line` is the innermost line of the user's in the traceback above the text.
+    """
+
+    device: str
+    wanted_bytes: int
+    total_bytes: int | None
+    free_bytes: int | None
+    allowed_bytes: int | None
+    process_bytes: int | None
+    other_bytes: int | None
+    allocated_bytes: int | None
+    private_bytes: int | None
+    unallocated_bytes: int | None
+    line: str
+
+
+class OutOfMemoryDocument(Struct, frozen=True):
+    """The numbers, the cause in a word and a sentence, and what to do, the best first.
+
+    `cause` is one of too large, fragments, other processes, full, unknown.
+    """
+
+    text: OutOfMemoryText
+    cause: str
+    why: str
+    next: list[str]
+    schema: int = SCHEMA
+
+
+DOCUMENTS = {"memory": MemoryDocument, "memory_changes": MemoryChanges, "oom": OutOfMemoryDocument}
