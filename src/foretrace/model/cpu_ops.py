@@ -165,7 +165,12 @@ def computing_ops(trace: Trace) -> tuple[Bools, Bools]:
     host = trace.host
     casts = host.named(lambda name: name == "aten::to")
     every = host.is_op & host.lasting & host.named(_works)
-    callers, working = _above(host.parent, every), every & ~_of_scalars(trace, every)
+    # Copies of a number that Python passed, to another type: no op of the program.
+    of_scalars = np.zeros(host.count, bool)
+    for event in np.flatnonzero(every & host.named(lambda name: name == "aten::copy_")):
+        known = trace.origins.arguments.of(int(event))
+        of_scalars[event] = known is not None and not any(known.tensors)
+    callers, working = _above(host.parent, every), every & ~of_scalars
     passing = _above(host.parent, working, casts)  # up to the change of a type, and no further
     moving = host.named(lambda name: bare(name) in _MOVING or not name.startswith("aten::"))
     computes = ~_above(host.parent, working & ~moving, casts) & ~moving
@@ -195,15 +200,6 @@ def _above(parent: Ints, events: Bools, end: Bools | None = None) -> Bools:
         above = above[~found[above]]
         found[above] = True
         above = parent[above if end is None else above[~end[above]]]
-    return found
-
-
-def _of_scalars(trace: Trace, working: Bools) -> Bools:
-    """Copies of a number that Python passed, to another type: no op of the program."""
-    host, found = trace.host, np.zeros(trace.host.count, bool)
-    for event in np.flatnonzero(working & host.named(lambda name: name == "aten::copy_")):
-        known = trace.origins.arguments.of(int(event))
-        found[event] = known is not None and not any(known.tensors)
     return found
 
 

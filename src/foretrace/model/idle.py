@@ -135,7 +135,21 @@ class Gaps:
     """All gaps of a recording, to be asked about any stretch of time."""
 
     def __init__(self, trace: Recording) -> None:
-        self.trace, doing = trace, _host_time(trace)
+        host, aligned, lag = trace.host, trace.gpu.aligned, trace.gpu.lag
+
+        def covered(chosen: Bools) -> IntervalUnion:
+            waits = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
+            return IntervalUnion(host.start[waits] + lag, host.end[waits] + lag)
+
+        self.trace = trace
+        # in the order in which they are tried, by the GPU's clock
+        doing = {
+            "sync": covered(host.is_wait),
+            "capture": IntervalUnion(host.captures.start + lag, host.captures.end + lag),
+            "profiler": covered(host.is_kind("overhead")),
+            "copy": covered(host.is_call & host.named(COPIES.fullmatch)),
+            "launch": covered((host.is_op | host.is_call) & ~host.is_wait),
+        }
         self.issuing = doing["launch"]  # when the host was inside ops and calls, and not waiting
         limits, rows = _limits(trace), enumerate(trace.gpu.rows_by_device)
         parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
@@ -279,23 +293,6 @@ def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: 
     tests |= {cause: mostly[cause] for cause in mostly if cause != "sync"}
     numbers = [CAUSES.index(cause) for cause in tests]
     return np.select(list(tests.values()), numbers, CAUSES.index("host"))
-
-
-def _host_time(trace: Recording) -> HostTime:
-    """In the order in which they are tried, by the GPU's clock."""
-    host, aligned, lag = trace.host, trace.gpu.aligned, trace.gpu.lag
-
-    def covered(chosen: Bools) -> IntervalUnion:
-        rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
-        return IntervalUnion(host.start[rows] + lag, host.end[rows] + lag)
-
-    return {
-        "sync": covered(host.is_wait),
-        "capture": IntervalUnion(host.captures.start + lag, host.captures.end + lag),
-        "profiler": covered(host.is_kind("overhead")),
-        "copy": covered(host.is_call & host.named(COPIES.fullmatch)),
-        "launch": covered((host.is_op | host.is_call) & ~host.is_wait),
-    }
 
 
 # not a cause but a doubt: the host made launches in the gap whose GPU work is not in the trace

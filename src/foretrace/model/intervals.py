@@ -72,21 +72,17 @@ def innermost(outer_start: Ints, outer_end: Ints, points: Ints) -> Ints:
     closed = np.flatnonzero(found >= 0)
     closed = closed[outer_end[found[closed]] <= points[closed]]
     if len(closed):
-        found[closed] = _last_beyond(outer_end, found[closed], points[closed])
+        limits = points[closed]
+        highest = [outer_end]  # of 1, 2, 4, … values up to each place
+        while (stride := 1 << (len(highest) - 1)) < len(outer_end):
+            last = highest[-1]
+            highest.append(np.append(last[:stride], np.maximum(last[stride:], last[:-stride])))
+        reached = found[closed]
+        for power in range(len(highest) - 1, -1, -1):
+            passed = (reached >= 0) & (highest[power][np.maximum(reached, 0)] <= limits)
+            reached[passed] -= 1 << power
+        found[closed] = np.maximum(reached, -1)
     return found
-
-
-def _last_beyond(values: Ints, places: Ints, limits: Ints) -> Ints:
-    """The last place up to each of these whose value lies beyond the limit, or -1."""
-    highest = [values]  # of 1, 2, 4, … values up to each place
-    while (stride := 1 << (len(highest) - 1)) < len(values):
-        last = highest[-1]
-        highest.append(np.append(last[:stride], np.maximum(last[stride:], last[:-stride])))
-    found = places.copy()
-    for power in range(len(highest) - 1, -1, -1):
-        passed = (found >= 0) & (highest[power][np.maximum(found, 0)] <= limits)
-        found[passed] -= 1 << power
-    return np.maximum(found, -1)
 
 
 def open_at_start(group: Narrow, start: Ints, end: Ints) -> Ints:

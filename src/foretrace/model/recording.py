@@ -114,27 +114,23 @@ def note_oddities(
     ledger.note("name_missing", int(nameless.sum()))
     ledger.note("stream_unknown", int((gpu.stream == -1).sum()))
     ledger.note("device_mismatch", int(gpu.misplaced.sum()))
-    ledger.note("parent_cycle", _cycling(tables, host))
+    # Python functions whose callers, by the ids in the trace, never end.
+    frames = tables["frames"]
+    own, caller = (filled(frames[name], NONE) for name in ("python_id", "python_parent"))
+    space, length = host.namespace[frames["event"].to_numpy()], len(own)
+    key = numbered(np.tile(space, 2), np.concatenate((own, caller)))
+    holder = np.full(int(key.max(initial=-1)) + 2, -1, np.int64)
+    holder[key[:length]] = np.arange(length)
+    above = np.where((own == NONE) | (caller == NONE), -1, holder[key[length:]])
+    for _ in range(length.bit_length()):  # each round doubles how far up it looks
+        above = np.where(above >= 0, above[above], -1)
+    ledger.note("parent_cycle", int((above >= 0).sum()))
     # Steps of one process with one number
     counts = Counter((int(host.process[step.event]), step.name) for step in spans.steps)
     again = {name: count for (_, name), count in counts.items() if count > 1}
     if again:
         name, count = next(iter(again.items()))
         ledger.note("step_repeated", len(again), f"{name} was recorded {times_text(count)}")
-
-
-def _cycling(tables: Tables, host: Host) -> int:
-    """Python functions whose callers, by the ids in the trace, never end."""
-    frames = tables["frames"]
-    own, caller = (filled(frames[name], NONE) for name in ("python_id", "python_parent"))
-    space, count = host.namespace[frames["event"].to_numpy()], len(own)
-    key = numbered(np.tile(space, 2), np.concatenate((own, caller)))
-    holder = np.full(int(key.max(initial=-1)) + 2, -1, np.int64)
-    holder[key[:count]] = np.arange(count)
-    above = np.where((own == NONE) | (caller == NONE), -1, holder[key[count:]])
-    for _ in range(count.bit_length()):  # each round doubles how far up it looks
-        above = np.where(above >= 0, above[above], -1)
-    return int((above >= 0).sum())
 
 
 class Recording:

@@ -151,6 +151,8 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     done = np.maximum(began, reached[:-1])
     np.maximum.at(done, waits[0], gpu.end[rows[waits[1]]] - gpu.lag)
     inside = np.maximum(ended - done, 0).astype(np.float64)
+    pageable = trace.host.named(lambda name: "DtoH" in name and "Pageable" in name)[gpu.id]
+    returning = waiting & ~np.isin(calls, gpu.launch[pageable])
     return ReplayGraph(
         span=span,
         steady=steady,
@@ -159,7 +161,7 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
         began=began,
         reached=reached,
         before=np.maximum(began - reached[:-1], 0).astype(np.float64),
-        inside=np.where(waiting & ~_unloads(trace, calls), np.minimum(inside, RETURN_NS), inside),
+        inside=np.where(returning, np.minimum(inside, RETURN_NS), inside),
         after=float(max(_until(trace, span, steady) - int(reached[-1]), 0)),
         waiting=waiting,
         waits=waits,
@@ -263,13 +265,6 @@ def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> tuple[Int
     pairs = [(place, at) for place, each in found.items() for at in each]
     waiting, waited = np.array(pairs, np.int64).reshape(-1, 2).T
     return waiting, waited
-
-
-def _unloads(trace: Recording, calls: Ints) -> Bools:
-    """Which calls copy to pageable memory of the host."""
-    host, gpu = trace.host, trace.gpu
-    copied = host.named(lambda name: "DtoH" in name and "Pageable" in name)[gpu.id]
-    return np.isin(calls, gpu.launch[copied])
 
 
 NOTHING = GraphChange()

@@ -32,7 +32,13 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
     order = np.argsort(narrow, kind="stable")
     lane, begin, finish = _one_axis(track[order], start[order], end[order])
     level = np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right")
-    above = _last_above(level)
+    # the latest earlier event that is one level higher, or -1
+    by_level = np.argsort(level, kind="stable")
+    place = level[by_level] * count + by_level  # in order: by level, then by time
+    found = np.searchsorted(place, place - count) - 1
+    over = by_level[np.maximum(found, 0)]
+    above = np.empty(count, np.int64)
+    above[by_level] = np.where((found >= 0) & (level[over] == level[by_level] - 1), over, -1)
     crossing = (above >= 0) & (finish[above] < finish) & (above != np.arange(count))
     wrong = distinct(lane[crossing])
     parent[order] = np.where(above >= 0, order[above], -1)
@@ -53,18 +59,6 @@ def _one_axis(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     begin = 2 * (start - low) + lane * width
     finish = 2 * (end - low) + (end == start) + lane * width
     return lane, begin, finish
-
-
-def _last_above(level: Ints) -> Ints:
-    """For each event the latest earlier one that is one level higher, or -1."""
-    count = len(level)
-    by_level = np.argsort(level, kind="stable")
-    place = level[by_level] * count + by_level  # in order: by level, then by time
-    found = np.searchsorted(place, place - count) - 1
-    over = by_level[np.maximum(found, 0)]
-    above = np.empty(count, np.int64)
-    above[by_level] = np.where((found >= 0) & (level[over] == level[by_level] - 1), over, -1)
-    return above
 
 
 def _walk(rows: Ints, start: Ints, end: Ints, is_call: Bools, parent: Ints, depth: Ints) -> int:

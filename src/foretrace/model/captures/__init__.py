@@ -39,7 +39,11 @@ def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list
     parts = [own, *captures]
     first = np.cumsum([0, *(part["events"].height for part in parts)]).tolist()
     names, name_maps = _numbered([part["names"]["name"].to_list() for part in parts])
-    signatures, signature_maps = _signatures(parts)
+    rows = [list(map(msgspec.json.encode, part["signatures"].iter_rows())) for part in parts]
+    written, maps = _numbered(rows)
+    table = _joined([part["signatures"] for part in parts])
+    place = {text: at for at, text in enumerate(text for part in rows for text in part)}
+    signatures, signature_maps = table[[place[text] for text in written]], maps
     frames = dict(own.frames)
     frames["names"] = pl.DataFrame({"name": names}, schema={"name": pl.String})
     frames["signatures"] = signatures
@@ -74,14 +78,6 @@ def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list
 
 def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(tables, how="vertical_relaxed")
-
-
-def _signatures(parts: Sequence[Tables]) -> tuple[pl.DataFrame, list[Ints]]:
-    rows = [list(map(msgspec.json.encode, part["signatures"].iter_rows())) for part in parts]
-    written, maps = _numbered(rows)
-    table = _joined([part["signatures"] for part in parts])
-    place = {text: at for at, text in enumerate(text for part in rows for text in part)}
-    return table[[place[text] for text in written]], maps
 
 
 def _numbered(parts: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Ints]]:

@@ -258,7 +258,25 @@ def matched(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
     """The node of the graph for each row of the replay, or -1; a text says why nothing fits."""
     window, in_turn = graph.window, _is_in_turn(trace, replay)
     if window.is_named:
-        return _by_place(replay, window) if in_turn else _by_name(replay, graph)
+        if in_turn:
+            mine, theirs = replay.words, window.words
+            first, last = _common(mine, theirs), _common(mine[::-1], theirs[::-1])
+            forward, backward = np.full((2, len(mine)), -1, np.int64)
+            forward[:first] = np.arange(first)
+            backward[len(mine) - last :] = np.arange(len(theirs) - last, len(theirs))
+            differ = (forward >= 0) & (backward >= 0) & (forward != backward)
+            places = np.where(differ, -1, np.maximum(forward, backward))
+            few = (places >= 0).sum() < MOSTLY * max(len(mine), len(theirs))
+            return "its kernels are not those of the replay" if few else places
+        # Branches of a graph run in any order: only a name with one meaning tells its node.
+        by_word, nodes_of = _places(replay.words), _places(graph.window.words)
+        if {w: len(at) for w, at in by_word.items()} != {w: len(at) for w, at in nodes_of.items()}:
+            return "its kernels are not those of the replay"
+        places = np.full(len(replay.rows), -1, np.int64)
+        for word, nodes in nodes_of.items():
+            if all(graph.identities[node] == graph.identities[nodes[0]] for node in nodes[1:]):
+                places[by_word[word]] = nodes
+        return places
     if len(replay.kinds) != len(window.kinds):
         return f"its graphs have {len(window.kinds):,} nodes, the replay has {len(replay.kinds):,}"
     if replay.kinds != window.kinds:
@@ -271,7 +289,11 @@ def matched(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
     wrong = [at for at, answer in answers.items() if answer is False]
     if True not in answers.values() or len(wrong) > TOLERATED * len(kernels):
         return "its ops do not fit the kernels of the replay"
-    if _has_other_sizes(trace, replay, graph):
+    side = trace.tables["gpu"].select("grid", "block")[trace.gpu.side_row[replay.rows]]
+    grids, blocks = side["grid"].to_list(), side["block"].to_list()
+    rows = zip(replay.names, grids, blocks, graph.calls, strict=True)
+    sizes = [sizes_fit(name, grid, block, call) for name, grid, block, call in rows if call]
+    if sizes.count(False) > TOLERATED_SIZES * (len(sizes) - sizes.count(None)):
         return "it was captured with other sizes than the replay has"
     places = np.arange(len(replay.rows))
     places[wrong] = -1
@@ -287,47 +309,10 @@ def _is_in_turn(trace: Recording, replay: GraphReplay) -> bool:
     return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)
 
 
-def _has_other_sizes(trace: Recording, replay: GraphReplay, graph: Graph) -> bool:
-    side = trace.tables["gpu"].select("grid", "block")[trace.gpu.side_row[replay.rows]]
-    grids, blocks = side["grid"].to_list(), side["block"].to_list()
-    rows = zip(replay.names, grids, blocks, graph.calls, strict=True)
-    answers = [sizes_fit(name, grid, block, call) for name, grid, block, call in rows if call]
-    return answers.count(False) > TOLERATED_SIZES * (len(answers) - answers.count(None))
-
-
-def _by_place(replay: GraphReplay, window: CaptureWindow) -> Ints | str:
-    """What the two have in common from the first node on, and up to the last: all of it, as a rule.
-
-    Where something is missing in between, equal layers leave open which of them it is: a
-    node that both ends claim differently stays open.
-    """
-    mine, theirs = replay.words, window.words
-    first, last = _common(mine, theirs), _common(mine[::-1], theirs[::-1])
-    forward, backward = np.full((2, len(mine)), -1, np.int64)
-    forward[:first] = np.arange(first)
-    backward[len(mine) - last :] = np.arange(len(theirs) - last, len(theirs))
-    differ = (forward >= 0) & (backward >= 0) & (forward != backward)
-    places = np.where(differ, -1, np.maximum(forward, backward))
-    few = (places >= 0).sum() < MOSTLY * max(len(mine), len(theirs))
-    return "its kernels are not those of the replay" if few else places
-
-
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
     """How many of the first words are the same."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
-
-
-def _by_name(replay: GraphReplay, graph: Graph) -> Ints | str:
-    """Branches of a graph run in any order: only a name with one meaning tells its node."""
-    mine, theirs = _places(replay.words), _places(graph.window.words)
-    if {word: len(at) for word, at in mine.items()} != {w: len(at) for w, at in theirs.items()}:
-        return "its kernels are not those of the replay"
-    places = np.full(len(replay.rows), -1, np.int64)
-    for word, nodes in theirs.items():
-        if all(graph.identities[node] == graph.identities[nodes[0]] for node in nodes[1:]):
-            places[mine[word]] = nodes
-    return places
 
 
 def _places(words: Sequence[str]) -> dict[str, list[int]]:

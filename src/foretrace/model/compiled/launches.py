@@ -132,20 +132,6 @@ class SeenOp(Struct, frozen=True):
     arguments: Signature | None = None
 
 
-def wrappers_of(run: CompilerRun, rank: int | None) -> list[Wrapper]:
-    """Every graph with calls; those of other ranks are left out."""
-    found = []
-    for at, each in enumerate(run.compilations):
-        if rank is not None and each.rank is not None and each.rank != rank:
-            continue
-        for graph in sorted({call.graph for call in each.calls}):
-            places = tuple(p for p, call in enumerate(each.calls) if call.graph == graph)
-            kernels = {kernel.name: kernel for kernel in each.kernels if kernel.graph == graph}
-            calls = tuple(each.calls[place] for place in places)
-            found.append(Wrapper(at, each.id, graph, calls, places, kernels))
-    return found
-
-
 def work_names(host: Host, gpu: Gpu, rows: Iterable[int]) -> list[str]:
     """The names of GPU operations."""
     return [host.names[host.name[gpu.id[row]]] for row in rows]
@@ -215,14 +201,6 @@ def op_names(call: KernelCall) -> tuple[str, ...]:
     parts = call.kernel.split(".")
     space = parts[2] if parts[:2] == ["torch", "ops"] and len(parts) > 3 else "aten"
     return tuple({f"{space}::{op}", f"{space}::{op.removeprefix('bias_')}"})
-
-
-def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | None:
-    """The one wrapper that has all the generated kernels of a CUDA graph."""
-    written = {name for each in known for name in each.kernels}
-    wanted = {name for name in kernels if name in written}
-    found = [each for each in known if wanted and wanted <= set(each.kernels)]
-    return found[0] if len(found) == 1 else None
 
 
 def by_order(
@@ -334,7 +312,15 @@ def join(
     run: CompilerRun, host: Host, gpu: Gpu, tables: Tables, arguments: Arguments, rank: int | None
 ) -> Launches:
     """Every kernel of compiled code in the trace, with the call that launched it."""
-    wrappers = wrappers_of(run, rank)
+    wrappers = []  # every graph with calls; those of other ranks are left out
+    for at, each in enumerate(run.compilations):
+        if rank is not None and each.rank is not None and each.rank != rank:
+            continue
+        for graph in sorted({call.graph for call in each.calls}):
+            places = tuple(p for p, call in enumerate(each.calls) if call.graph == graph)
+            kernels = {kernel.name: kernel for kernel in each.kernels if kernel.graph == graph}
+            calls = tuple(each.calls[place] for place in places)
+            wrappers.append(Wrapper(at, each.id, graph, calls, places, kernels))
     joiner = _Joiner(host, gpu, tables, arguments)
     if joiner.regions.is_graph.any():
         joiner.by_graph_runs(wrappers)
@@ -380,7 +366,10 @@ class _Joiner:
         self.graph_runs += 1
         wrapper, pairs, symbols = self._matched(graph_run, wrappers)
         if wrapper is None and loose:
-            wrapper = by_kernels(work_names(self.host, self.gpu, loose), wrappers)
+            written = {name for each in wrappers for name in each.kernels}
+            wanted = {name for name in work_names(self.host, self.gpu, loose) if name in written}
+            found = [each for each in wrappers if wanted and wanted <= set(each.kernels)]
+            wrapper = found[0] if len(found) == 1 else None
         if wrapper is None:
             self.unknown_runs += 1
             return

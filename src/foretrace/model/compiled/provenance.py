@@ -266,7 +266,15 @@ class Matcher:
         origins_of: Names,
     ) -> None:
         self.nodes, self.origins = graph.nodes if graph else (), origins_of
-        self.fragments = _fragments(code)
+        self.fragments: Names = {}
+        nodes: list[str] = []
+        for line in code.splitlines():
+            if node := _NODE.match(line):
+                nodes.append(node[1])
+            elif not line.startswith("#"):
+                if nodes and (kernel := _KERNEL.match(line)):
+                    self.fragments[kernel[1]] = tuple(nodes)
+                nodes = []
         self.writer = {buffer: node.name for node in scheduled for buffer in node.writes}
 
     def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
@@ -326,20 +334,6 @@ def credited(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelC
         others = generated if mine else libraries if not call.extern else set()
         kept = tuple(node for node in call.nodes if node not in others)
         found.append(replace(call, nodes=kept or call.nodes))
-    return found
-
-
-def _fragments(code: str) -> Names:
-    """The graph nodes in the comment above each kernel, in their order."""
-    found: Names = {}
-    nodes: list[str] = []
-    for line in code.splitlines():
-        if node := _NODE.match(line):
-            nodes.append(node[1])
-        elif not line.startswith("#"):
-            if nodes and (kernel := _KERNEL.match(line)):
-                found[kernel[1]] = tuple(nodes)
-            nodes = []
     return found
 
 

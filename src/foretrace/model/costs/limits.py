@@ -152,11 +152,6 @@ def impossible(device: Device | None, work: Work) -> str:
     return ""
 
 
-def type_key(dtype: str) -> str:
-    """An element type as `Device.peak_flops` names it: `c10::BFloat16` -> `bf16`."""
-    return _KEYS.get(dtype, dtype)
-
-
 def peak_flops(
     device: Device | None, dtype: str | None, tensor_core: bool | None = None
 ) -> float | None:
@@ -171,7 +166,8 @@ def peak_name(
     """Under which name `Device.peak_flops` has that peak."""
     if device is None or dtype is None:
         return None
-    key, peaks = type_key(dtype), device.peak_flops
+    # An element type as `Device.peak_flops` names it: `c10::BFloat16` -> `bf16`.
+    key, peaks = _KEYS.get(dtype, dtype), device.peak_flops
     if key in ("fp32", "fp64"):
         matrix = next(
             (name for name in (f"{key}_matrix", "tf32" * (key == "fp32")) if peaks.get(name)), key

@@ -333,20 +333,15 @@ def word(work: GpuWork) -> str:
     if work.origins:
         known = _ORIGINS if work.reduces else _GATED if "mul" in work.origins else {}
         return next((name for op, name in known.items() if op in work.origins), "")
-    found = plain(_called(work))
-    if found in _MOVES:
-        return "cast" if changes_type(work) else "copy"
-    return found
-
-
-def _called(work: GpuWork) -> str:
-    """The outermost of the ATen ops that end the path, else the op that the name states."""
     called = ""
     for name in reversed(work.path):
         if not name.startswith("aten::"):
             break
         called = name
-    return called or str(work.id.get("op") or "").split(" ")[0]
+    op = plain(called or str(work.id.get("op") or "").split(" ")[0])
+    if op in _MOVES:
+        return "cast" if changes_type(work) else "copy"
+    return op
 
 
 def changes_type(work: GpuWork) -> bool:

@@ -58,17 +58,13 @@ def shape(text: str) -> list[int]:
     return [int(size) for size in found[0].split("x")] if found else []
 
 
-def _type(text: str) -> str | None:
-    return _cpp.dtype(text) or WORDS.get(text)
-
-
 # How a table says that a text is read.
 _READ: dict[str, Callable[[str], Any]] = {
     "text": str,
     "number": number,
     "shape": shape,
     "flag": lambda text: _cpp.boolean(text) if _cpp.boolean(text) is not None else True,
-    "type": _type,
+    "type": lambda text: _cpp.dtype(text) or WORDS.get(text),
 }
 
 

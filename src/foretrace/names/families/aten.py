@@ -262,8 +262,8 @@ def _decode_multi_tensor(r: NameParser) -> KernelId | None:
         r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
         r.put("_Z", "mangled", True)
         metadata = next((word for word in words if word.endswith("Metadata")), "")
-        lists = _cpp.numbers_after(r.name, metadata) if metadata else []
-        r.put(metadata, "lists", lists[-1] if lists else None)
+        counts = _cpp.numbers_after(r.name, metadata) if metadata else []
+        r.put(metadata, "lists", counts[-1] if counts else None)
         functor = next((word for word in words if word.endswith("Functor")), "")
         r.put(functor, "functor", functor, _APPLIED)
         dtype = _cpp.type_after(r.name, functor) if functor else ""

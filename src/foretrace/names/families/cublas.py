@@ -170,7 +170,19 @@ _NAME = (
 )
 def _decode_gemv(r: NameParser) -> KernelId | None:
     if r["thin"]:
-        return _thin(r)
+        k1 = r.base == "gemmk1_kernel"
+        words = "a matmul with K = 1" if k1 else "a matmul with a small N"
+        r.put(r.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
+        if k1:  # the first template argument is the arithmetic; inputs and result say their types
+            r.read(r.arg(0), "dtype_acc", "computed in {}", "inferred")
+            types = [found[1] for text in r.cpp.args if (found := rx(_TENSOR).match(text))]
+            if len(types) >= 3 and len({_cpp.dtype(text) for text in types[:2]}) == 1:
+                r.read(types[0], "dtype_in", "type of the inputs: {}", "inferred")
+                r.read(types[2], "dtype_out", certainty="inferred")
+        else:
+            r.put_layout(r.base, r.base[7:9].lower(), "inferred")
+            r.read(r.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
+        return r.done("gemm", f"GEMM {'K=1' if k1 else 'small N'} {{dtype_in}}")
     if r["dot"]:
         return _dot(r) if "cublas" in r.name else None
     if r.base != "kernel":
@@ -204,19 +216,3 @@ def _dot(r: NameParser) -> KernelId:
     if len(types) == (2 if first else 3):
         r.read(types[-1], "dtype_out", certainty="inferred")
     return r.done("gemv", "dot {dtype_in}" if first else "dot (final reduce) {dtype_out}")
-
-
-def _thin(r: NameParser) -> KernelId:
-    k1 = r.base == "gemmk1_kernel"
-    words = "a matmul with K = 1" if k1 else "a matmul with a small N"
-    r.put(r.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
-    if k1:  # the first template argument is the arithmetic; inputs and result say their own types
-        r.read(r.arg(0), "dtype_acc", "computed in {}", "inferred")
-        types = [found[1] for text in r.cpp.args if (found := rx(_TENSOR).match(text))]
-        if len(types) >= 3 and len({_cpp.dtype(text) for text in types[:2]}) == 1:
-            r.read(types[0], "dtype_in", "type of the inputs: {}", "inferred")
-            r.read(types[2], "dtype_out", certainty="inferred")
-    else:
-        r.put_layout(r.base, r.base[7:9].lower(), "inferred")
-        r.read(r.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
-    return r.done("gemm", f"GEMM {'K=1' if k1 else 'small N'} {{dtype_in}}")

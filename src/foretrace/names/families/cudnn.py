@@ -45,13 +45,13 @@ def _decode_conv(r: NameParser) -> KernelId | None:
         r.read("" if r["sublib"] == "cudnn" else r["sublib"], "sublib")
         put_head(r)
         r.put(r["core"], "lib", "cudnn", "a cuDNN kernel")
-        words = words_after(r)
-        loads = [word for word in words if word.startswith("ldg")]
-        unread = loads if len(loads) > 1 or "winograd" in words else []
-        for word in words:
+        listed = words_after(r)
+        loads = [word for word in listed if word.startswith("ldg")]
+        unread = loads if len(loads) > 1 or "winograd" in listed else []
+        for word in listed:
             if word not in unread and not r.put_word(word, "cudnn_words"):
                 put_word(r, word)
-        op, meaning, text = _direction(words)
+        op, meaning, text = _direction(listed)
         if not is_cut(r.name):  # a name that was cut may have lost the word that tells
             r.put(text, "op", op, meaning, "checked")
         kind = (op or "conv").replace("_", " ")
@@ -65,7 +65,15 @@ def _decode_conv(r: NameParser) -> KernelId | None:
         r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
         r.put(r.base, "stage", stage, words)
         return r.done("conv", f"FFT conv: {words}")
-    return _engine(r) if r.cpp.args else None
+    if row := r.row("cudnn_engines") if r.cpp.args else None:
+        op, short = row
+        r.put(r.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
+        r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
+        if _cpp.dtype(r.arg(0)) == "f32":  # the 16-bit engines do not tell
+            r.put(r.base, "tensor_core", False)
+        r.read(r.arg(0), "dtype_in")
+        return r.done("conv", short.replace("%s", r.base[len("wgrad_alg") :][:1]))
+    return None
 
 
 def _direction(words: list[str]) -> tuple[str, str, str]:
@@ -80,19 +88,6 @@ def _direction(words: list[str]) -> tuple[str, str, str]:
     if "relu" in words:
         return "conv_fprop", "convolution, forward (no ReLU need have run)", "relu"
     return "", "", ""
-
-
-def _engine(r: NameParser) -> KernelId | None:
-    row = r.row("cudnn_engines")
-    if not row:
-        return None
-    op, short = row
-    r.put(r.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
-    r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
-    if _cpp.dtype(r.arg(0)) == "f32":  # the 16-bit engines do not tell
-        r.put(r.base, "tensor_core", False)
-    r.read(r.arg(0), "dtype_in")
-    return r.done("conv", short.replace("%s", r.base[len("wgrad_alg") :][:1]))
 
 
 def _winograd(r: NameParser, forward: bool, stage: str) -> KernelId:

@@ -81,12 +81,9 @@ def _problem(r: NameParser, problem: str) -> None:
     r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
     meaning = "sums in a wider type than the inputs"
     r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)
-    _abilities(r, problem[types.end() :].strip("_").split("_"))
-
-
-def _abilities(r: NameParser, words: list[str]) -> None:
-    for field, meaning, pattern in rows("tensile_abilities"):
-        text = next((word for word in words if rx(pattern).fullmatch(word)), "")
+    words = problem[types.end() :].strip("_").split("_")
+    for field, meaning, ability in rows("tensile_abilities"):
+        text = next((word for word in words if rx(ability).fullmatch(word)), "")
         r.put(text, field, bool(text), f"{meaning} | it cannot: no word for it ({meaning})")
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
@@ -179,7 +176,13 @@ def _decode_miopen(r: NameParser) -> KernelId | None:
         r.put(found["unit"], "element_bytes", size, "elements of {} bytes")
         return r.done("copy", f"batched transpose {size * 8}-bit")
     if found := rx(_BATCH_NORM).match(plain):
-        return _batch_norm(r, *(group or "" for group in (found[0], *found.groups())))
+        text, way, mode, kind = (group or "" for group in (found[0], *found.groups()))
+        meaning = f"batch norm, {'forward' if way == 'Fwd' else 'backward'}"
+        r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
+        r.put(text, "lib", "MIOpen", "a MIOpen kernel")
+        modes = ", ".join(MODES[word] for word in (kind, mode) if word)
+        r.put(text, "mode", modes, "{}")
+        return r.done("normalization", f"batch_norm {way.lower()}")
     role, short, op = row_for("miopen", plain) or ("", "", "")
     if not role and not plain.startswith(("MIOpen", "miopen")):
         return None
@@ -187,15 +190,6 @@ def _decode_miopen(r: NameParser) -> KernelId | None:
     r.put(plain, "op", op, "the name is literal")
     r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
     return r.done(role or _words.role(plain), "", short)
-
-
-def _batch_norm(r: NameParser, text: str, way: str, mode: str, kind: str) -> KernelId:
-    meaning = f"batch norm, {'forward' if way == 'Fwd' else 'backward'}"
-    r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
-    r.put(text, "lib", "MIOpen", "a MIOpen kernel")
-    modes = ", ".join(MODES[word] for word in (kind, mode) if word)
-    r.put(text, "mode", modes, "{}")
-    return r.done("normalization", f"batch_norm {way.lower()}")
 
 
 # AMD's Composable Kernel and CK Tile. The kernel's identifier, mostly mangled, tells the op.

@@ -51,12 +51,7 @@ def _decode_fmha(r: NameParser) -> KernelId:
     r.put(r["qkv"], "dtype_qkv", TYPES_TRTLLM[r["qkv"]], "type of Q, K and V: {}")
     r.put(r["out"], "dtype_out", TYPES_TRTLLM[r["out"]])
     r.groups("head_dim")
-    _fmha_rest(r, r["rest"].rstrip("0123456789") if is_cut(r.name) else r["rest"])
-    phase = r.get("phase").partition(" ")[0]
-    return r.done("attention", f"trtllm fmha {phase} {{dtype_qkv}} {{arch}}")
-
-
-def _fmha_rest(r: NameParser, rest: str) -> None:
+    rest = r["rest"].rstrip("0123456789") if is_cut(r.name) else r["rest"]
     r.read("PagedKv" if rest.startswith("PagedKv") else "", "paged_kv")
     mask = rx(r"(SlidingOrChunked(?=Causal))?(Causal|Dense|Custom)(P\d{1,5})?").search(rest)
     if mask:
@@ -69,9 +64,11 @@ def _fmha_rest(r: NameParser, rest: str) -> None:
     if stays := rx(r"Persistent|Static").search(rest):
         words = "blocks take tiles until none is left | one tile per block"
         r.put(stays[0], "persistent", stays[0] == "Persistent", words)
-    if phase := rx(rf"(?:{_PHASE})$").search(rest):
-        words = "context (prefill)" if phase[0] == "Context" else "generation (decode)"
-        r.put(phase[0], "phase", words, words)
+    if pass_ := rx(rf"(?:{_PHASE})$").search(rest):
+        words = "context (prefill)" if pass_[0] == "Context" else "generation (decode)"
+        r.put(pass_[0], "phase", words, words)
+    phase = r.get("phase").partition(" ")[0]
+    return r.done("attention", f"trtllm fmha {phase} {{dtype_qkv}} {{arch}}")
 
 
 @family("trtllm_gemm", 12, "dtype_a tile stages cluster layout", hint="^(?:bmm|gemm)_", head=_BMM)
@@ -165,8 +162,8 @@ def _decode_vllm(r: NameParser) -> KernelId | None:
     if function.startswith("reshape_and_cache") or function == "concat_and_cache_mla":
         r.put(r.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
         r.read(r.arg(0), "dtype_in", "reads {}")
-        if kind := rx(r"Fp8KVCacheDataType\)(\d)").search(r.arg(2)):
-            held = _cpp.dtype(r.arg(1)) if kind[1] == "0" else "fp8"
+        if cache := rx(r"Fp8KVCacheDataType\)(\d)").search(r.arg(2)):
+            held = _cpp.dtype(r.arg(1)) if cache[1] == "0" else "fp8"
             r.put(r.arg(2), "dtype_cache", held, "the cache holds {}")
         return r.done("scatter_gather", "kv cache write")
     if "quant" in function and "norm" not in function:
@@ -283,7 +280,16 @@ def _gemm(r: NameParser) -> KernelId:
     old = r["arch"] == "sm90"
     start = 0 if old else _SM100.get(len(numbers), -1) if ended else -1
     if start >= 0:
-        _sizes(r, numbers[start:], grouped_first=old, whole=ended)
+        # M, N, K, then groups and tile, or tile and groups. A cut name may have lost its last.
+        texts = numbers[start:]
+        sizes = [_cpp.integer(text) or 0 for text in texts]
+        for text, size, letter in zip(texts[1:3], sizes[1:3], "nk", strict=False):
+            meaning = f"{letter.upper()} = {{}}, fixed when compiled"
+            r.put(text, f"shape_{letter}", size or None, meaning)
+        if ended and len(sizes) >= 7:
+            at, place = (4, 3) if old else (3, 6)
+            r.put_tile(", ".join(texts[at : at + 3]), tile=sizes[at : at + 3], row_major=True)
+            r.put(texts[place], "groups", sizes[place], "number of groups, such as experts")
     types = [text for text in args if _cpp.dtype(text)]
     if len(types) == 3:  # A, B and the result
         r.read(types[0], "dtype_a", "type of A (the activation): {}")
@@ -297,18 +303,6 @@ def _gemm(r: NameParser) -> KernelId:
     group = "batched" if number == 4 else "grouped" if number else ""
     dtype = "{dtype_in}" if r.get("dtype_in") else "{dtype_a}"
     return r.done("gemm", f"DeepGEMM {group} {{arch}} {{tile}} {dtype} {{recipe}}")
-
-
-def _sizes(r: NameParser, texts: list[str], grouped_first: bool, whole: bool) -> None:
-    """M, N, K, then groups and tile, or tile and groups. A cut name may have lost its last."""
-    sizes = [_cpp.integer(text) or 0 for text in texts]
-    for text, size, letter in zip(texts[1:3], sizes[1:3], "nk", strict=False):
-        meaning = f"{letter.upper()} = {{}}, fixed when compiled"
-        r.put(text, f"shape_{letter}", size or None, meaning)
-    if whole and len(sizes) >= 7:
-        at, place = (4, 3) if grouped_first else (3, 6)
-        r.put_tile(", ".join(texts[at : at + 3]), tile=sizes[at : at + 3], row_major=True)
-        r.put(texts[place], "groups", sizes[place], "number of groups, such as experts")
 
 
 def _prenorm(r: NameParser) -> KernelId:

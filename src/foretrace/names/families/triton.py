@@ -227,21 +227,18 @@ def _decode_user(r: NameParser) -> KernelId | None:
     if way := row_for("user_triton_attention", plain):
         return _attention(r, plain, *way)
     if known := row_for("user_triton", plain):
-        return _known_user(r, plain, *known)
+        role, op, short, lib = known
+        r.note(plain, "a Triton kernel, known by its function name")
+        r.put(plain, "op", op, f"{short}, from the function's name")
+        r.put(plain, "lib", lib, "{} defines a function of this name")
+        _spec(r, plain)
+        return r.done(role, short)
     if not rx(_HABIT).fullmatch(plain):
         return None
     meaning = "looks like a Triton kernel: then the name is the Python function's"
     r.put(plain, "op", "user triton", meaning)
     _spec(r, plain)
     return r.done(_words.role(plain), "", _words.plain(plain))
-
-
-def _known_user(r: NameParser, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
-    r.note(plain, "a Triton kernel, known by its function name")
-    r.put(plain, "op", op, f"{short}, from the function's name")
-    r.put(plain, "lib", lib, "{} defines a function of this name")
-    _spec(r, plain)
-    return r.done(role, short)
 
 
 def _attention(r: NameParser, plain: str, way: str) -> KernelId:

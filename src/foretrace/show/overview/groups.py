@@ -253,7 +253,7 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
     if bound == "l2":
         # Each kernel has its own producer: the group says how near to L2's roof they come.
         said = {each.case.limited_by for each in main}
-        percents = [found for each in main if (found := each.case.roof_percent) is not None]
+        percents = [share for each in main if (share := each.case.roof_percent) is not None]
         if len(said) == 1 or len(percents) < len(main):
             return said.pop() if len(said) == 1 else "from L2, faster than HBM"
         return f"from L2 ({_range(map(int, percents))}% of its roof)"

@@ -148,7 +148,16 @@ def _read(paths: Sequence[str], read: Read) -> Iterator[Overview | LeftOut]:
     files = {path.partition("::")[0] for path in paths}
     size = sum(os.path.getsize(file) for file in files if os.path.isfile(file))
     if workers > 1 and size > WORTHWHILE:
-        yield from _in_processes(paths, read, workers)
+        from foretrace.read.workers import spread
+
+        if plugins.installed():
+            _import_all()  # says which ones are skipped: here, and not in every process
+        found = dict[str, Overview | LeftOut]()
+        answers = spread(read, paths, workers, opening.ended)
+        for path in paths:
+            while path not in found:
+                found.update([next(answers)])
+            yield found.pop(path)
     else:
         yield from map(read, paths)
 
@@ -161,19 +170,6 @@ def one(path: str, limits: Limits, cache: bool, steering: Steering = ALL) -> Ove
         return opening.refused(path, problem)
     found.sequences = []
     return found
-
-
-def _in_processes(paths: Sequence[str], read: Read, workers: int) -> Iterator[Overview | LeftOut]:
-    from foretrace.read.workers import spread
-
-    if plugins.installed():
-        _import_all()  # says which ones are skipped: here, and not in every process
-    found = dict[str, Overview | LeftOut]()
-    answers = spread(read, paths, workers, opening.ended)
-    for path in paths:
-        while path not in found:
-            found.update([next(answers)])
-        yield found.pop(path)
 
 
 OTHERS = (

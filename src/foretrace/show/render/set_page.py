@@ -46,7 +46,13 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         words, columns = (0, 3, 4), {"trace": name, **_ON_CPU}
     waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
     more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
-    every, warnings = listing("", found.traces, columns), _warnings(root, found)
+    lost = [look for look in found.traces if look.ledger.banner]
+    said = []
+    for look in lost[:1]:
+        first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
+        said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
+    said += [note_text(note) for note in found.notes if note.severity in GRAVE]
+    every, warnings = listing("", found.traces, columns), [(f"! {text}", "") for text in said]
 
     def page(shown: int) -> list[Section]:
         rest = len(found.traces) - shown
@@ -101,17 +107,6 @@ def _first(look: Look) -> tuple[str, str]:
     return said.fix.partition(" (")[0], time_text(said.at_most_ns)
 
 
-def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:
-    """Traces that lost data, then what is wrong with the set."""
-    lost = [look for look in found.traces if look.ledger.banner]
-    said = []
-    for look in lost[:1]:
-        first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
-        said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
-    said += [note_text(note) for note in found.notes if note.severity in GRAVE]
-    return [(f"! {text}", "") for text in said]
-
-
 def sections(root: str, found: LookSet) -> list[Section]:
     """The whole page, in reading order; `root` is the folder or zip."""
     named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
@@ -124,13 +119,28 @@ def sections(root: str, found: LookSet) -> list[Section]:
     }
     title = "Ledger, largest finding, and largest possible saving per step"
     left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
+    spread, rows = spreads(found), list[list[str]]()
+    for each in spread:
+        same = each.least == each.most
+        least, most = (DASH if same else str(rank) for rank in (each.least_rank, each.most_rank))
+        values = (each.text(each.least), least, each.text(each.most), most)
+        rows.append([each.what, *values, ratio_text(each.ratio)])
+    waits = (
+        "Time in a collective includes waiting for its last rank: a rank with far less of it "
+        "keeps the others waiting."
+    )
     return filled(
         [
             _head(root, found),
             banner([note for note in found.notes if note.severity in GRAVE]),
             listing("Traces", found.traces, named | device | _NUMBERS, left=(0, *[1][:several])),
             listing(title, found.traces, largest, left=(0, 1, 2)),
-            _ranks(found),
+            Section(
+                "Ranks, by largest difference (medians over the steps)",
+                head=["", "least", "rank", "most", "rank", "most/least"],
+                rows=rows,
+                after=waits if any("collectives" in each.what for each in spread) else "",
+            ),
             Section("Not read: files named like traces that cannot be read", bullets=left_out),
             bulleted("The set", [f"{note.severity}: {note_text(note)}" for note in found.notes]),
             Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
@@ -170,25 +180,6 @@ def _worst(look: Look) -> str:
 def _largest(look: Look) -> tuple[str, str]:
     first = next((row for row in look.findings if row.state == "found"), None)
     return (first.title, saving_text(first) or DASH) if first else ("nothing found", DASH)
-
-
-def _ranks(found: LookSet) -> Section:
-    spread, rows = spreads(found), list[list[str]]()
-    for each in spread:
-        same = each.least == each.most
-        least, most = (DASH if same else str(rank) for rank in (each.least_rank, each.most_rank))
-        values = (each.text(each.least), least, each.text(each.most), most)
-        rows.append([each.what, *values, ratio_text(each.ratio)])
-    waits = (
-        "Time in a collective includes waiting for its last rank: a rank with far less of it "
-        "keeps the others waiting."
-    )
-    return Section(
-        "Ranks, by largest difference (medians over the steps)",
-        head=["", "least", "rank", "most", "rank", "most/least"],
-        rows=rows,
-        after=waits if any("collectives" in each.what for each in spread) else "",
-    )
 
 
 def _example(found: LookSet) -> str:
