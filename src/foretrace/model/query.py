@@ -47,6 +47,13 @@ def check(query: str) -> None:
         raise UsageError("sql: a query may read the tables of the trace and nothing else")
 
 
+def tables_of(trace: Analysis, query: str) -> dict[str, pl.DataFrame]:
+    """The tables that a query names, once it is checked."""
+    check(query)
+    words = set(_NAMES.findall(query.lower()))
+    return {name: trace.table(name) for name in trace.table_names() if name in words}
+
+
 def mistake(said: str, trace: Analysis, tables: dict[str, pl.DataFrame]) -> UsageError:
     """Polars' message as one line; for a name that does not exist, the nearest ones that do."""
     text = " ".join(said.split("\n")[0].split())
@@ -113,9 +120,7 @@ class QueryProcess:
 
     def run(self, trace: Analysis, query: str, limits: Limits, rows: int) -> QueryResult:
         """The first `rows` rows of one query, and how many there are."""
-        check(query)
-        words = set(_NAMES.findall(query.lower()))
-        tables = {name: trace.table(name) for name in trace.table_names() if name in words}
+        tables = tables_of(trace, query)
         size = int(sum(table.estimated_size() for table in tables.values()))
         seconds = min(limits.seconds or SECONDS, MOST_SECONDS)
         memory = min(limits.memory or max(MEMORY, size * TIMES_TABLES), MOST_MEMORY)

@@ -75,24 +75,7 @@ _OF_WRAPPERS = ("before", "after", "choices", "kernels", "calls")
 
 def assemble(logs: CompilerLogs) -> CompilerRun:
     """Every compilation of a log, in the order in which they began."""
-    # Records and messages by compilation.
-    # A message rarely states its rank, and never after which reset it came. A message that could
-    # belong to several compilations is left out.
-    members: dict[Key, list[LogRecord]] = {}
-    resets: Counter[tuple[int | None, int]] = Counter()
-    started: set[tuple[int | None, int, str]] = set()
-    for record in logs.records:
-        if not record.compile_id:
-            continue
-        process = record.rank, record.pid
-        if record.kind == "dynamo_start" and record.attempt == 0:
-            if (*process, record.compile_id) in started:
-                resets[process] += 1
-                started = {each for each in started if each[:2] != process}
-            started.add((*process, record.compile_id))
-        identity = record.rank, record.compile_id, resets[process]
-        members.setdefault(identity, []).append(record)
-    records, texts = members, _texts(logs, members)
+    records, texts = by_compilation(logs)
     made = tuple(
         _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
         for key in dict.fromkeys((*records, *texts))
@@ -323,6 +306,31 @@ def _config(stated: Any) -> dict[str, int]:
         if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
             found[str(pair[0])] = int(pair[1])
     return found
+
+
+def by_compilation(
+    logs: CompilerLogs,
+) -> tuple[dict[Key, list[LogRecord]], dict[Key, list[TextRecord]]]:
+    """Records and messages by compilation.
+
+    A message rarely states its rank, and never after which reset it came. A message that could
+    belong to several compilations is left out.
+    """
+    records: dict[Key, list[LogRecord]] = {}
+    resets: Counter[tuple[int | None, int]] = Counter()
+    started: set[tuple[int | None, int, str]] = set()
+    for record in logs.records:
+        if not record.compile_id:
+            continue
+        process = record.rank, record.pid
+        if record.kind == "dynamo_start" and record.attempt == 0:
+            if (*process, record.compile_id) in started:
+                resets[process] += 1
+                started = {each for each in started if each[:2] != process}
+            started.add((*process, record.compile_id))
+        key = record.rank, record.compile_id, resets[process]
+        records.setdefault(key, []).append(record)
+    return records, _texts(logs, records)
 
 
 def _texts(logs: CompilerLogs, records: dict[Key, list[LogRecord]]) -> dict[Key, list[TextRecord]]:

@@ -147,14 +147,19 @@ def read_triton(code: str, name: str = "") -> GeneratedCode | None:
     given = {word.arg or "": word.value for call in decorators for word in call.keywords}
     mutated = _literal(given.get("inductor_meta"), "mutated_arg_names")
     names = tuple(map(str, mutated)) if isinstance(mutated, list) else ()
-    signature = _literal(given.get("triton_meta"), "signature")
-    pointers = {}
+    pointers = _pointers(_literal(given.get("triton_meta"), "signature"), parameters)
+    return GeneratedCode(parameters, pointers, names, _config(named[0], given), named[0])
+
+
+def _pointers(signature: object, parameters: tuple[str, ...]) -> dict[str, str]:
+    """The short type of every pointer, by the signature that Inductor writes above the kernel."""
+    found = {}
     for at, kind in signature.items() if isinstance(signature, dict) else ():
         if str(kind).startswith("*"):
             # before torch 2.6 the place of the parameter
-            pointer = parameters[at] if isinstance(at, int) and at < len(parameters) else str(at)
-            pointers[pointer] = _TRITON_TYPES.get(str(kind)[1:], "")
-    return GeneratedCode(parameters, pointers, names, _config(named[0], given), named[0])
+            name = parameters[at] if isinstance(at, int) and at < len(parameters) else str(at)
+            found[name] = _TRITON_TYPES.get(str(kind)[1:], "")
+    return found
 
 
 def _literal(mapping: ast.expr | None, name: str) -> object:
@@ -294,24 +299,26 @@ class _Reader:
         self.found += [Touch(self.pointers[name], mode, text, reach) for name in self._held(made)]
 
 
+def read_cpp(code: str) -> GeneratedCode | None:
+    """The kernel in a text: the last function that C can call. None if there is none."""
+    _, found, rest = code.rpartition('extern "C"')
+    head = rest.partition("{")[0]
+    inside = head[head.find("(") + 1 : head.rfind(")")] if "(" in head else ""
+    given = [_PARAMETER.fullmatch(" ".join(part.split())) for part in inside.split(",")]
+    known = [each for each in given if each]
+    if not found or len(known) < len(given):
+        return None
+    pointers = {each[4]: _CPP_TYPES.get(each[2], "") for each in known if each[3]}
+    written = tuple(each[4] for each in known if each[3] and not each[1])
+    return GeneratedCode(tuple(each[4] for each in known), pointers, written)
+
+
 @lru_cache(maxsize=256)  # dynamic sizes are counted anew for every run of a trace
 def generated(name: str, language: str, code: str) -> GeneratedCode | None:
     """What is known of a kernel's code; None where it is not understood."""
     if language == "triton":
         return read_triton(code, name)
-    if language == "cpp":
-        # The kernel in a text: the last function that C can call. None if there is none.
-        _, found, rest = code.rpartition('extern "C"')
-        head = rest.partition("{")[0]
-        inside = head[head.find("(") + 1 : head.rfind(")")] if "(" in head else ""
-        given = [_PARAMETER.fullmatch(" ".join(part.split())) for part in inside.split(",")]
-        known = [each for each in given if each]
-        if not found or len(known) < len(given):
-            return None
-        pointers = {each[4]: _CPP_TYPES.get(each[2], "") for each in known if each[3]}
-        written = tuple(each[4] for each in known if each[3] and not each[1])
-        return GeneratedCode(tuple(each[4] for each in known), pointers, written)
-    return None
+    return read_cpp(code) if language == "cpp" else None
 
 
 def counted(

@@ -71,6 +71,17 @@ def tensor(name: str, text: str) -> NamedTensor | None:
     return NamedTensor(name, dtype, _sizes(shape), _sizes(stride or ""), device)
 
 
+def source_line(comment: str) -> SourceLine | None:
+    """`# File: model.py:27 in forward, code: …`; before torch 2.3 without the function."""
+    _, _, rest = comment.partition("File: ")
+    place, _, code = rest.partition(", code: ")
+    file, _, last = place.rpartition(":")
+    number, _, function = last.partition(" in ")
+    if not file or not number.strip().isdecimal() or len(number) > 9:
+        return None
+    return SourceLine(file, int(number), function.strip(), code.strip())
+
+
 class _Lines:
     """Reads line by line; `take` says whether the graph goes on."""
 
@@ -95,15 +106,7 @@ class _Lines:
                     self._input(name, text)
                 self.in_body = stripped.partition("  #")[0].endswith("):")
         elif stripped.startswith("#"):
-            # `# File: model.py:27 in forward, code: …`; before torch 2.3 without the function.
-            _, _, rest = stripped.partition("File: ")
-            place, _, code = rest.partition(", code: ")
-            file, _, last = place.rpartition(":")
-            number, _, function = last.partition(" in ")
-            if not file or not number.strip().isdecimal() or len(number) > 9:
-                self.source = None
-            else:
-                self.source = SourceLine(file, int(number), function.strip(), code.strip())
+            self.source = source_line(stripped)
         elif stripped.startswith("class "):
             return False
         elif stripped.startswith("return"):
