@@ -51,13 +51,6 @@ def document(trace: Trace, findings: Findings) -> look.Look:
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
-    # One row for each kind of batch: equal kinds with equally many requests are one.
-    alike: dict[tuple[str, int], list[tuple[Span, ServedBatch]]] = {}
-    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
-        count = batch.prefill.count + batch.decode.count
-        alike.setdefault((batch.kind, count), []).append((span, batch))
-    wait = unrecorded_wait(trace)
-    made = (_serving_row(trace, pairs, wait) for pairs in alike.values())
     return look.Look(
         look.SCHEMA,
         look.TraceEntry(*named, *counts),
@@ -79,7 +72,7 @@ def document(trace: Trace, findings: Findings) -> look.Look:
         [convert(each, look.FindingEntry, from_attributes=True) for each in findings],
         options=list(about.options),
         modules=module_rows(trace),
-        serving=sorted(filter(None, made), key=lambda row: -row.time_ns * row.batches),
+        serving=serving_rows(trace),
         collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
         roofs=roofs_entry(device_of(about)) if len(trace.gpu) else None,
         unrecorded=_unrecorded(trace),
@@ -247,6 +240,17 @@ def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
         for number, count, self_ns, total_ns, kernels, work, gpu_ns in columns
     ]
     return sorted(table, key=lambda row: (-row.self_cpu_ns, row.name))
+
+
+def serving_rows(trace: Trace) -> list[look.ServingRow]:
+    """One row for each kind of batch: equal kinds with equally many requests are one."""
+    alike: dict[tuple[str, int], list[tuple[Span, ServedBatch]]] = {}
+    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
+        count = batch.prefill.count + batch.decode.count
+        alike.setdefault((batch.kind, count), []).append((span, batch))
+    wait = unrecorded_wait(trace)
+    made = (_serving_row(trace, pairs, wait) for pairs in alike.values())
+    return sorted(filter(None, made), key=lambda row: -row.time_ns * row.batches)
 
 
 def _serving_row(
