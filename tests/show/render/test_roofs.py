@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from msgspec.structs import replace
 
