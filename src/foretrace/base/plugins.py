@@ -83,16 +83,20 @@ def _brought(entry: EntryPoint, kind: type[T]) -> T | None:
         thing = entry.load()
         if not isinstance(thing, kind):
             raise TypeError(f"{entry.value} is a {type(thing).__name__}, not a {kind.__name__}")
-        # Refuse a declaration that whoever uses it could not even read.
-        for name, hint in get_type_hints(type(thing)).items():
-            if not _fits(value := getattr(thing, name), hint):
-                raise TypeError(f"{name} cannot be {value!r}")
+        _check_fields(thing)
     except KeyboardInterrupt:
         raise
     except BaseException as problem:  # noqa: BLE001 - a module may even end the program
         warn(f"the plugin {_described(entry)} is skipped: {_reason(problem)}")
         return None
     return thing if entry.group.removeprefix("foretrace.") in _REPORTED else _guarded(thing, entry)
+
+
+def _check_fields(thing: object) -> None:
+    """Refuse a declaration that whoever uses it could not even read."""
+    for name, hint in get_type_hints(type(thing)).items():
+        if not _fits(value := getattr(thing, name), hint):
+            raise TypeError(f"{name} cannot be {value!r}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

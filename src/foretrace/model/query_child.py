@@ -36,34 +36,10 @@ def main() -> None:
         given = json.load(request)
     names = zip(given["tables"], files[2:], strict=True)
     tables = {name: pl.read_ipc(f"/proc/self/fd/{file}") for name, file in names}
-    # No file can be opened from here on; `memory` bytes more than now, `seconds` of time.
-    with open("/proc/self/statm") as sizes:
-        held = int(sizes.read().split()[0]) * resource.getpagesize()
-    limits = {
-        resource.RLIMIT_AS: held + given["memory"],
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: 0,
-    }
-    for what, most in limits.items():
-        hard = resource.getrlimit(what)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (allowed, allowed))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(given["seconds"])
+    _confine(given["seconds"], given["memory"])
     try:
         with open(files[1], "wb") as reply:
-            content = io.BytesIO()
-            try:
-                frame = pl.SQLContext(tables, eager=True).execute(given["query"])
-                frame.head(given["rows"]).write_ipc(content)
-                said: dict[str, Any] = {"count": frame.height}
-            except MemoryError:
-                os.abort()  # as Polars does where Rust gets no memory
-            except BaseException as error:  # noqa: BLE001  a panic of Polars is no Exception
-                said = {"error": str(error)}
-                content = io.BytesIO()
-            reply.write(json.dumps(said).encode() + b"\n")
-            reply.write(content.getbuffer())
+            _answer(tables, given["query"], given["rows"], reply)
     except OSError as problem:  # no file can be opened: a limit on their size
         os._exit(problem.errno or 1)
     os._exit(0)  # nothing is left to tidy, and Polars takes a while to
@@ -80,3 +56,36 @@ def _end_with(line: socket.socket) -> None:
     except BlockingIOError:
         return
     os._exit(1)  # it went before the kernel was told
+
+
+def _confine(seconds: int, memory: int) -> None:
+    """No file can be opened from here on; `memory` bytes more than now, `seconds` of time."""
+    with open("/proc/self/statm") as sizes:
+        held = int(sizes.read().split()[0]) * resource.getpagesize()
+    limits = {
+        resource.RLIMIT_AS: held + memory,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: 0,
+    }
+    for what, most in limits.items():
+        hard = resource.getrlimit(what)[1]
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (allowed, allowed))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+
+
+def _answer(tables: dict[str, pl.DataFrame], query: str, rows: int, reply: Any) -> None:
+    """One line of JSON and the first rows, or one line that says what was wrong."""
+    content = io.BytesIO()
+    try:
+        frame = pl.SQLContext(tables, eager=True).execute(query)
+        frame.head(rows).write_ipc(content)
+        said: dict[str, Any] = {"count": frame.height}
+    except MemoryError:
+        os.abort()  # as Polars does where Rust gets no memory
+    except BaseException as error:  # noqa: BLE001  a panic of Polars is no Exception
+        said = {"error": str(error)}
+        content = io.BytesIO()
+    reply.write(json.dumps(said).encode() + b"\n")
+    reply.write(content.getbuffer())
