@@ -36,35 +36,55 @@ def look(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, li
     return found
 
 
-def test_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert look(capsys, "--captures", CAPTURE) == {
-        "captured": ["3,789 of 3,789 replayed GPU events have the op of their graph's capture"]
-    }
+def test_what_is_given_and_what_of_it_is_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert look(capsys) == {}
+    linked = "3,789 of 3,789 replayed GPU events have the op of their graph's capture"
+    assert look(capsys, "--captures", CAPTURE) == {"captured": [linked]}
 
-
-def test_damaged(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    whole = CAPTURE.read_bytes()
-    (folder / "cut.json.gz").write_bytes(whole[: len(whole) // 40])
-    (folder / "empty.json").write_bytes(b"")
-    (folder / "other.json").write_text("[1, 2]")
-    copy(CAPTURE, folder)
-    found = look(capsys, "--captures", folder)
-    assert len(found["captured"]) == 1
+    whole, damaged = CAPTURE.read_bytes(), tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "cut.json.gz").write_bytes(whole[: len(whole) // 40])
+    (damaged / "empty.json").write_bytes(b"")
+    (damaged / "other.json").write_text("[1, 2]")
+    copy(CAPTURE, damaged)
+    found = look(capsys, "--captures", damaged)
+    assert found["captured"] == [linked]
     lines = found["capture_left_out"]
     assert [line.partition(":")[0] for line in lines] == ["cut.json.gz", "empty.json", "other.json"]
 
-
-def test_another_model(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    copy(OWN / "graph_capture_in_steps.json.gz", folder)
-    copy(OWN / "linear_float32.json.gz", folder)
-    found = look(capsys, "--captures", folder)
+    another = tmp_path / "another"
+    another.mkdir()
+    copy(OWN / "graph_capture_in_steps.json.gz", another)
+    copy(OWN / "linear_float32.json.gz", another)
+    found = look(capsys, "--captures", another)
     mismatch = "3,789 of 3,789 replayed GPU events fit no capture of their graph"
     assert found["capture_mismatch"] == [f"{mismatch}: their ops are unknown"]
     assert found["capture_left_out"] == [
         "graph_capture_in_steps.json.gz: its graphs have 3 nodes, the replay has 421",
         "linear_float32.json.gz: no graph is captured in it",
     ]
+
+    empty = tmp_path / "given"
+    empty.mkdir()
+    nothing = {"capture_left_out": ["given holds no trace"]}
+    assert look(capsys, "--captures", empty) == nothing
+    (empty / "graph_replay.json.gz").symlink_to(REPLAY)  # the replay itself is none
+    assert look(capsys, "--captures", empty) == nothing
+    (empty / "graph_replay.json.gz").unlink()
+    copy(REPLAY, empty)
+    found = look(capsys, "--captures", empty)
+    assert found["capture_left_out"] == ["graph_replay.json.gz: no graph is captured in it"]
+
+    monkeypatch.setattr(captures, "MOST", 3)
+    many = tmp_path / "many"
+    many.mkdir()
+    for at in range(30):
+        (many / f"{at:04}.json").write_text("{}")
+    found = look(capsys, "--captures", many)
+    assert len(found["capture_left_out"]) == 4
+    assert found["capture_left_out"][-1] == "27 more files are not read"
 
 
 def test_another_batch_size(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -84,36 +104,12 @@ def test_another_batch_size(capsys: pytest.CaptureFixture[str], folder: Path) ->
         assert len(found["capture_mismatch"]) == 1
 
 
-def test_an_empty_folder_and_the_replay_itself(
-    capsys: pytest.CaptureFixture[str], folder: Path
-) -> None:
-    assert look(capsys, "--captures", folder) == {"capture_left_out": ["given holds no trace"]}
-    (folder / "graph_replay.json.gz").symlink_to(REPLAY)
-    assert look(capsys, "--captures", folder) == {"capture_left_out": ["given holds no trace"]}
-    copied = folder / "copied"
-    copied.mkdir()
-    copy(REPLAY, copied)
-    found = look(capsys, "--captures", copied)
-    assert found["capture_left_out"] == ["graph_replay.json.gz: no graph is captured in it"]
-
-
 def test_a_trace_without_graphs(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     plain = OWN / "linear_float32.json.gz"
     assert main(["look", str(plain), "--json", "--captures", str(folder)]) == 0
     notes = json.loads(capsys.readouterr().out)["ledger"]["notes"]
     texts = [note["text"] for note in notes if note["code"] == "capture_left_out"]
     assert texts == ["given is not needed: no graph is replayed here"]
-
-
-def test_more_files_than_are_read(
-    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(captures, "MOST", 3)
-    for at in range(30):
-        (folder / f"{at:04}.json").write_text("{}")
-    found = look(capsys, "--captures", folder)
-    assert len(found["capture_left_out"]) == 4
-    assert found["capture_left_out"][-1] == "27 more files are not read"
 
 
 def test_the_cache_knows_the_captures(

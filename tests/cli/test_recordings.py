@@ -49,7 +49,7 @@ def test_the_recorded_run_of_shapes_has_liger(capsys: pytest.CaptureFixture[str]
     assert all(len(c["visits"]) == len(document["shapes"]) for c in document["contenders"])
     assert main(["lab", "shapes", "block", "--recorded", "h200"]) == 2
     assert "choose from mlp" in capsys.readouterr().err
-    assert main(["lab", "shapes", "mlp", "--recorded", "h200", "--sweep", "batch=8"]) == 2
+    assert main(["lab", "shapes", "mlp", "--recorded", "h200", "--small"]) == 2
     assert "leave out what says how to run" in capsys.readouterr().err
 
 

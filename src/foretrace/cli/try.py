@@ -49,7 +49,7 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     foretrace try train.py
     foretrace try --only fused_optimizer --only compile train.py --batch 32
     foretrace try --dry-run train.py
-    foretrace try bench.py:setup
+    foretrace try --only compile bench.py:setup 16 128   whether compiling pays, and when
     """
     from msgspec.structs import replace
 
