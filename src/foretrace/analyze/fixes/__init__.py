@@ -185,9 +185,7 @@ CAPTURED = 0.5  # a step that captures a graph for longer is not the step that c
 
 
 def predicted(
-    trace: Trace,
-    findings: Sequence[Finding] | None = None,
-    advises: Callable[[str], bool] = bool,
+    trace: Trace, findings: Sequence[Finding] | None = None, advises: Callable[[str], bool] = bool
 ) -> Predicted | None:
     """The replayed step with its fixes; None where it cannot be replayed. `findings` is what the
     rules say of the trace, where that is known; `advises` as in `predict`.

@@ -203,10 +203,7 @@ def _expected(
     )
     kernels = now["kernels"] - int(step.trace.gpu.is_kernel[[*change.gone]].sum())
     busy = [now["gpu_ns"] + step.added_ns(each) for each in (change, best, worst)]
-    expected = {
-        "kernels": (kernels, kernels),
-        "gpu_ns": (min(busy) * GPU[0], max(busy) * GPU[1]),
-    }
+    expected = {"kernels": (kernels, kernels), "gpu_ns": (min(busy) * GPU[0], max(busy) * GPU[1])}
     if made:  # A does not say what calling compiled code takes on the host
         expected["step_ns"] = found.interval(made)
     traffic = _traffic(step.trace, step.rows.tolist(), change)

@@ -257,11 +257,7 @@ def match(
 
 
 def readings(
-    left: Pattern,
-    tokens: Sequence[Token],
-    place: int,
-    args: Args,
-    furthest: Furthest,
+    left: Pattern, tokens: Sequence[Token], place: int, args: Args, furthest: Furthest
 ) -> Iterator[tuple[int, Args]]:
     """Every way in which the items can read the tokens from `place` on."""
     if not left:

@@ -165,7 +165,7 @@ _FIELDS = {
             "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, "
             "data, host, wait, transfer",
             one_phrase(_QUANTITIES),
-        ),
+        )
     },
 )
 def _of_ranks(query: JobQuery) -> Measurement:

@@ -11,15 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from foretrace.analyze.guess.grammar import LONGEST_PHRASE
-from foretrace.analyze.guess.lexicon import (
-    READERS,
-    TAGS,
-    Tags,
-    Tokens,
-    lexicon,
-    listed,
-    quantity,
-)
+from foretrace.analyze.guess.lexicon import READERS, TAGS, Tags, Tokens, lexicon, listed, quantity
 from foretrace.analyze.guess.words import ParseFailure, Selector, key_at
 from foretrace.base.patterns import regex
 

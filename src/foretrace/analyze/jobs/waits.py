@@ -61,8 +61,7 @@ def with_beside(found: pl.DataFrame, matched: MatchedCollectives) -> pl.DataFram
     """
     both = matched.collectives.filter(pl.col("collective") == "send", pl.col("present") == 2)
     stages = matched.members.with_columns(
-        pl.int_range(pl.len()).over("group").alias("stage"),
-        pl.len().over("group").alias("stages"),
+        pl.int_range(pl.len()).over("group").alias("stage"), pl.len().over("group").alias("stages")
     )
     nth = pl.int_range(pl.len()).over("group", "sender", "receiver", "step")
     complete = pl.col("stages") == pl.col("group_size")  # else a stage is known by its place alone
@@ -377,10 +376,7 @@ def slowness(job: Job, equals: pl.DataFrame) -> pl.DataFrame:
     usual = (
         equals.join(kernels, left_on="equal", right_on="rank")
         .group_by("rank", *_KERNEL)
-        .agg(
-            pl.col("each_ns").median().alias("usual_ns"),
-            pl.col("per_step").alias("counts"),
-        )
+        .agg(pl.col("each_ns").median().alias("usual_ns"), pl.col("per_step").alias("counts"))
         .join(count, on="rank")
         .with_columns(pl.when(some).then(median).otherwise(0.0).alias("usual_count"))
     )

@@ -162,12 +162,7 @@ class _Known:
         return found
 
 
-def _separation(
-    known: _Known,
-    order: NodeOrder,
-    pair: Neighbours,
-    trace: Ran | None,
-) -> Separation:
+def _separation(known: _Known, order: NodeOrder, pair: Neighbours, trace: Ran | None) -> Separation:
     a, b, compilation = pair.a, pair.b, known.compilation
     refused = known.refusals.about(a, b)
     places = [known.call(node) for node in (a, b)]

@@ -313,11 +313,7 @@ def gpu_waits(query: Query) -> Measurement:
     return Measurement(query.hit_if(waited >= _WAITS), measured, window=window, events=events)
 
 
-@prediction(
-    "utilization",
-    56,
-    "[wall|gpu] mfu|mbu {compare:compare} {amount:share}",
-)
+@prediction("utilization", 56, "[wall|gpu] mfu|mbu {compare:compare} {amount:share}")
 def _utilization(query: Query) -> Measurement:
     """How much of what the GPU can do is used: MFU (FLOPs of matmuls and attention) and MBU
     (bytes).

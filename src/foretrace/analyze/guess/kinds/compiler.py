@@ -408,7 +408,7 @@ other = another rule
             "extern kernel, template, iteration order, loop dimensions, different sizes, kernels "
             "between, mutation, no shared data, graph break, heuristics, another rule",
             one_phrase(WORDS, map(" ".join, WORDS)),
-        ),
+        )
     },
 )
 def _separated(query: Query) -> Measurement:

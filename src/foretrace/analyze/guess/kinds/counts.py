@@ -277,9 +277,7 @@ def _op(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     "[every|each] {ops:several} launches|launch nothing",
     "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} {what:selector}",
     expected=lambda args: comparison(args) or "== 0",
-    slots={
-        "several": Slot("one or more selectors, with commas or `and`", list_of(_op, least=1)),
-    },
+    slots={"several": Slot("one or more selectors, with commas or `and`", list_of(_op, least=1))},
     reasons=TOO_MANY,
 )
 @per_window

@@ -316,7 +316,7 @@ def _read_shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
         "shapes": Slot(
             "one or more shapes such as 8192x768, with commas or `and`",
             list_of(_read_shape, least=1),
-        ),
+        )
     },
 )
 @per_window

@@ -204,7 +204,7 @@ def _on_cpu(window: Window) -> _KernelOps:
     slots={
         "parts": Slot(
             "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
-        ),
+        )
     },
 )
 @per_window

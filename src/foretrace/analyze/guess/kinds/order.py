@@ -99,9 +99,7 @@ def _evaluation_order(miss: Miss) -> bool:
     "{first:selector} before {second:selector}",
     "{first:selector} comes before {second:selector}",
     "{sequence:sequence}",
-    slots={
-        "sequence": Slot("two or more selectors between commas", list_of(_link, least=2)),
-    },
+    slots={"sequence": Slot("two or more selectors between commas", list_of(_link, least=2))},
     reasons=(_evaluation_order,),
 )
 @per_window
@@ -134,9 +132,7 @@ def _order(window: Window, query: Query) -> Measurement:
 
 
 @prediction(
-    "preceded",
-    26,
-    "{quantifier:quantifier} {what:selector} is|are preceded by {first:selector}",
+    "preceded", 26, "{quantifier:quantifier} {what:selector} is|are preceded by {first:selector}"
 )
 def _preceded(query: Query) -> Measurement:
     """Whether other GPU work comes right before each kernel, on its stream.

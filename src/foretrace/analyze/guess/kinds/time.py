@@ -37,13 +37,7 @@ from foretrace.analyze.guess.selection import (
 from foretrace.analyze.guess.traits import CROSSES
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, named, windows_of
 from foretrace.analyze.guess.words import Amount, Compare, Selector, Trait
-from foretrace.base.units import (
-    bytes_text,
-    count_text,
-    percent_text,
-    plural,
-    time_text,
-)
+from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
 from foretrace.model.allocator.categories import CATEGORIES, by_category
 from foretrace.model.allocator.view import MemoryView
 from foretrace.model.modules import CPU
@@ -314,10 +308,7 @@ def _peak_held(query: Query, view: MemoryView) -> Measurement:
 
 
 @prediction(
-    "memory",
-    55,
-    "peak [reserved] memory {compare:compare} {amount:bytes}",
-    held=_peak_held,
+    "memory", 55, "peak [reserved] memory {compare:compare} {amount:bytes}", held=_peak_held
 )
 @per_window
 def _peak(window: Window, query: Query) -> Measurement:
