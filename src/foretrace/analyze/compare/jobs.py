@@ -53,7 +53,12 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> documents.CompareJobsDocumen
         found.append(NetworkChange(*key, old, new, new / old if old else None))
     late, network = _last_sentence(a, b), found
     said = [_time_sentence(_WORDS[what], changes[what]) for what in _WORDS]
-    said += [late, *_network_sentences(network)]
+    said.append(late)
+    for row in network[:4]:  # collectives in sentences; the table has the rest
+        size = "" if row.group_size is None else f" over {plural(row.group_size, 'rank')}"
+        rates = f"{row.a:.3g} to {row.b:.3g} GB/s on the bus ({ratio_text(row.ratio)})"
+        text = f"{row.collective}, {bytes_text(row.message_bytes)}{size}: {rates}"
+        said.append((text, row.ratio is None or abs(row.ratio - 1) > CLOSE))
     entries = [
         documents.JobChange(what, each.a, each.b, each.ratio, each.noise, each.beyond)
         for what, each in changes.items()
@@ -187,14 +192,3 @@ def _last_text(side: LastRank) -> str:
     host = f" ({side.host})" if side.host else ""
     cause = f" ({side.cause.replace('_', ' ')})" if side.cause else ""
     return f"rank {side.rank}{host} {time_text(side.delays_ns)} per step{cause}"
-
-
-def _network_sentences(rows: list[NetworkChange]) -> list[Said]:
-    said: list[Said] = []
-    for row in rows[:4]:  # collectives in sentences; the table has the rest
-        size = "" if row.group_size is None else f" over {plural(row.group_size, 'rank')}"
-        what = f"{row.collective}, {bytes_text(row.message_bytes)}{size}"
-        rates = f"{row.a:.3g} to {row.b:.3g} GB/s on the bus ({ratio_text(row.ratio)})"
-        differs = row.ratio is None or abs(row.ratio - 1) > CLOSE
-        said.append((f"{what}: {rates}", differs))
-    return said

@@ -364,7 +364,14 @@ def replacements(found: Alignment) -> list[Replacement]:
     for side, copies in copied.items():
         for copy, kernel in copies.items():
             _join(parts, (side, copy), (side, kernel))
-    _join_lone(found, parts)
+    # work of one side alone, of one group in one place, is one removal or one addition
+    for side, work, places in zip("ab", (found.a, found.b), found.places(), strict=True):
+        both = {id(members) for (one, _), members in parts.items() if one != side}
+        first: dict[tuple[int, str], int] = {}
+        for at, spot in places.items():
+            if id(parts[side, at]) not in both:
+                start = first.setdefault((spot, work[at].group), at)
+                _join(parts, (side, start), (side, at))
     groups = {id(members): members for members in parts.values()}.values()
     return [_replacement(members, signs) for members in sorted(map(sorted, groups))]
 
@@ -412,14 +419,3 @@ def _replacement(nodes: Sequence[Node], signs: Mapping[Node, set[str]]) -> Repla
 
 def _turned(pairs: Iterable[Pair]) -> Iterator[Pair]:
     return ((i, j) for j, i in pairs)
-
-
-def _join_lone(found: Alignment, parts: Parts) -> None:
-    """Work of one side alone, of one group in one place, is one removal or one addition."""
-    for side, work, places in zip("ab", (found.a, found.b), found.places(), strict=True):
-        both = {id(members) for (one, _), members in parts.items() if one != side}
-        first: dict[tuple[int, str], int] = {}
-        for at, place in places.items():
-            if id(parts[side, at]) not in both:
-                start = first.setdefault((place, work[at].group), at)
-                _join(parts, (side, start), (side, at))

@@ -72,15 +72,6 @@ def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
     return f"{text}. {fits}: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM."
 
 
-def _crossings(found: Comparison) -> list[str]:
-    """Sentences about matmuls that changed their kernel on one card."""
-    pairs = [(pair.a, pair.b) for pair in found.kernels.changed]
-    matmuls = [(a, b) for a, b in pairs if a and b and a.role == b.role == "gemm"]
-    a, b = (side.trace.about.device for side in (found.a, found.b))
-    known = table.of_device(a) if a == b and matmuls else None
-    return [] if known is None else list(dict.fromkeys(_crossed(known, matmuls)))[:MOST]
-
-
 def _crossed(known: GemmMap, pairs: list[tuple[Kernel, Kernel]]) -> Iterator[str]:
     for a, b in pairs:
         before, after = matmul_of(a), matmul_of(b)
@@ -137,7 +128,12 @@ def changed(found: Comparison) -> tuple[str, ...]:
         rows = [row for row in rows if (row[0].bytes_saved or 0) >= LEAST]
         rows.sort(key=lambda row: -(row[0].bytes_saved or 0))
         traffic_lines = [_traffic_line(device, each, word) for each, word in rows[:LARGEST]]
-    lines += [*traffic_lines, *_crossings(found)]
+    changed = [(pair.a, pair.b) for pair in found.kernels.changed]
+    matmuls = [(a, b) for a, b in changed if a and b and a.role == b.role == "gemm"]
+    card = found.a.trace.about.device
+    known = table.of_device(card) if card == found.b.trace.about.device and matmuls else None
+    crossings = [] if known is None else list(dict.fromkeys(_crossed(known, matmuls)))[:MOST]
+    lines += [*traffic_lines, *crossings]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 
 

@@ -202,7 +202,9 @@ def predicted(
     known = spent.wall_ns if spent is not None and not spent.profiled else None
     step = Step(trace, graph, repeats, findings)
     found = predict(step, recorded, known, advises)
-    return found if is_right(found) else None
+    # only where the replay gives the recorded time, and the profiler made it no shorter
+    close = abs(found.replayed_ns - recorded) <= MOST_WRONG * recorded
+    return found if close and 0 < found.now_ns <= (1 + SHORTER) * recorded else None
 
 
 def why_not(trace: Trace) -> str:
@@ -235,12 +237,6 @@ def _chosen(trace: Trace) -> tuple[Span, float, bool, int]:
     # a range may outlast all that was recorded
     last = trace.spans.window(span)[1] - trace.gpu.lag
     return replace(span, end_ns=min(span.end_ns, last)), recorded, steady, len(spans)
-
-
-def is_right(found: Predicted) -> bool:
-    """Whether the replay gives the recorded time, and the profiler made it no shorter."""
-    off, recorded = abs(found.replayed_ns - found.recorded_ns), found.recorded_ns
-    return 0 < found.now_ns <= (1 + SHORTER) * recorded and off <= MOST_WRONG * recorded
 
 
 def _whole(trace: Trace) -> Span:

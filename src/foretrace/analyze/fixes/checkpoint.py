@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import bytes_text, plural
 
 LAYERS = frozenset(
@@ -28,8 +28,12 @@ LAYERS = frozenset(
 
 @fix("Activations kept, not recomputed", "gpu")
 def _find(step: Step) -> Proposals:
-    host, again = step.trace.host, _recomputed(step)
-    is_node = step.nodes.is_node[: host.count]
+    host = step.trace.host
+    is_node, made = step.nodes.is_node[: host.count], step.nodes.made[: host.count]
+    # ops that make nodes while the backward pass runs
+    rows = np.flatnonzero(step.inside & made)
+    under = rows[host.nearest(host.parent[rows].astype(np.int64), is_node) >= 0]
+    again = step.outermost(step.marked(under))
     layers = [event for event in again.tolist() if step.name(event) in LAYERS]
     # each of these also ran outside of the backward pass
     every = np.flatnonzero(step.named(LAYERS))
@@ -46,12 +50,3 @@ def _find(step: Step) -> Proposals:
     risk = f"activations stay in memory: up to {size} more"
     change = GraphChange(removed, gone=frozenset(rows.tolist()))
     yield Proposal(order, why, change, risk=risk, events=shown(layers))
-
-
-def _recomputed(step: Step) -> Ints:
-    """Ops that make nodes while the backward pass runs."""
-    host = step.trace.host
-    is_node, made = step.nodes.is_node[: host.count], step.nodes.made[: host.count]
-    rows = np.flatnonzero(step.inside & made)
-    under = rows[host.nearest(host.parent[rows].astype(np.int64), is_node) >= 0]
-    return step.outermost(step.marked(under))

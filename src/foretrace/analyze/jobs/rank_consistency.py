@@ -35,36 +35,16 @@ def rank_consistency(
     job: Job, matched: MatchedCollectives, clocks: pl.DataFrame
 ) -> list[JobOddity]:
     """What is odd about the job as a whole; empty where the traces are one whole job."""
-    sure = matched.shared.filter(pl.col("collective").is_in(BOTH_SIDES), how="seq")
-    rows = matched.arrivals.join(sure.select("collective_id", "group", "seq"), on="collective_id")
-    several, end = pl.len() > 2, pl.col("end_ns")
-    beside = (
-        pl.when(several).then(end.quantile(0.5, "lower")).otherwise(end.sort_by("rank").first())
-    )
-    off = (end - beside.over("collective_id").cast(pl.Int64)).alias("off")
-    rows = rows.with_columns(off).sort("group", "rank", "seq")
-    far = pl.col("off").diff().over("group", "rank").abs() >= CLOCK_STEP_NS
-    jumps: dict[int, int] = {}
-    for (_, rank), own in rows.filter(far.any().over("group", "rank")).group_by("group", "rank"):
-        offs = own["off"].to_list()
-        at = max(range(1, len(offs)), key=lambda at: abs(offs[at] - offs[at - 1]))
-        size = median_low(offs[at:]) - median_low(offs[:at])
-        jumps[int(rank)] = max(jumps.get(int(rank), 0), size, key=abs)
     return [
         *_missing(job),
-        *_double(job),
-        *_other_runs(job),
-        *_other_devices(job),
+        *_other_files(job),
         *_other_kernels(job, stages(matched)),
         *_other_sizes(matched),
         *_cut(job),
         *_partly_recorded(matched),
         *_damaged(job),
         *_clocks_apart(job, clocks),
-        *(
-            _odd("clock_set", "notice", each, f"{words} during the recording")
-            for words, each in _steps(jumps, ("forward", "back"))
-        ),
+        *_clocks_set(matched),
         *_clocks_set_between(job, clocks),
     ]
 
@@ -118,18 +98,14 @@ def _missing(job: Job) -> Iterator[JobOddity]:
         yield JobOddity("rank_missing", "data_loss", count, text, list(absent))
 
 
-def _double(job: Job) -> Iterator[JobOddity]:
-    run = {each.job for each in job.members}
+def _other_files(job: Job) -> Iterator[JobOddity]:
+    """Files of one rank or of another run, and those that state another world size or device."""
+    run, world = {each.job for each in job.members}, world_size(job.members)
     claimed = Counter(each.rank for each in job.facts if each.job in run)
     twice = [rank for rank, count in claimed.items() if count > 1]
     if twice:
         text = f"several files have {ranks_text(twice)}: the first by path counts"
         yield _odd("rank_duplicate", "error", twice, text)
-
-
-def _other_runs(job: Job) -> Iterator[JobOddity]:
-    """Files of another run, and files that state another world size than most."""
-    run, world = {each.job for each in job.members}, world_size(job.members)
     strange = [each for each in job.facts if each.world_size not in (world, None)]
     if strange:
         sizes = ", ".join(str(size) for size in sorted({each.world_size or 0 for each in strange}))
@@ -142,9 +118,6 @@ def _other_runs(job: Job) -> Iterator[JobOddity]:
         runs = plural(len({each.job for each in others}), "other run")
         text = f"{plural(len(others), 'file')} of {runs}, not counted: {others[0].path}"
         yield JobOddity("other_run", "error", len(others), text, [])
-
-
-def _other_devices(job: Job) -> Iterator[JobOddity]:
     models = Counter(each.devices for each in job.members if each.devices)
     usual = max(models, key=lambda name: (models[name], name), default=())
     odd = [each for each in job.members if each.devices and each.devices != usual]
@@ -265,6 +238,29 @@ def _clocks_apart(job: Job, clocks: pl.DataFrame) -> Iterator[JobOddity]:
     for words, each in _steps(dict(ahead.iter_rows()), ("ahead of", "behind")):
         text = f"{words} the others', corrected by the collectives"
         yield _odd("clock_apart", "notice", each, text)
+
+
+def _clocks_set(matched: MatchedCollectives) -> Iterator[JobOddity]:
+    """Ranks whose clock was set during the recording: from some collective on, all end at another
+    time beside the median rank, or beside the lowest of two.
+    """
+    sure = matched.shared.filter(pl.col("collective").is_in(BOTH_SIDES), how="seq")
+    rows = matched.arrivals.join(sure.select("collective_id", "group", "seq"), on="collective_id")
+    several, end = pl.len() > 2, pl.col("end_ns")
+    beside = (
+        pl.when(several).then(end.quantile(0.5, "lower")).otherwise(end.sort_by("rank").first())
+    )
+    off = (end - beside.over("collective_id").cast(pl.Int64)).alias("off")
+    rows = rows.with_columns(off).sort("group", "rank", "seq")
+    far = pl.col("off").diff().over("group", "rank").abs() >= CLOCK_STEP_NS
+    jumps: dict[int, int] = {}
+    for (_, rank), own in rows.filter(far.any().over("group", "rank")).group_by("group", "rank"):
+        offs = own["off"].to_list()
+        at = max(range(1, len(offs)), key=lambda at: abs(offs[at] - offs[at - 1]))
+        size = median_low(offs[at:]) - median_low(offs[:at])
+        jumps[int(rank)] = max(jumps.get(int(rank), 0), size, key=abs)
+    for words, each in _steps(jumps, ("forward", "back")):
+        yield _odd("clock_set", "notice", each, f"{words} during the recording")
 
 
 def _steps(found: dict[int, int], words: tuple[str, str]) -> Iterator[tuple[str, list[int]]]:
