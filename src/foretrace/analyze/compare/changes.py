@@ -91,7 +91,14 @@ def work_changes(table: KernelTable, gpu_ns: float) -> tuple[WorkChange, ...]:
         pace = ("faster" if row.saved_ns > 0 else "slower") + cached if moved else ""
         group = min(each.group for each in (row.a, row.b) if each)  # reads the same from both ends
         by_group[group, f"same kernel, {pace}" if pace else ""].append(row)
-    rows += [_same_row(*kind, members) for kind, members in by_group.items()]
+    for (group, how), pairs in by_group.items():
+        count, fate = sum(row.count for row in pairs), "changed" if how else "same"
+        a, b = (sum_of_all(getattr(row, name) for row in pairs) for name in ("spent_a", "spent_b"))
+        copies = sum(row.count for row in pairs if not row.kernel.is_kernel)
+        parts = tuple(WorkPart((i,), (j,), None, None) for row in pairs for i, j in row.pairs)
+        rows.append(
+            WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, parts)
+        )
     return tuple(sorted(rows, key=lambda row: (row.fate == "same", -abs(row.saved_ns), row.group)))
 
 
@@ -123,14 +130,6 @@ def _how(parts: Sequence[WorkPart]) -> str:
     details = {_detail(part) for part in parts}
     several = "launched differently" if kinds == ["same kernel"] else ""
     return ", ".join(filter(None, (*kinds, details.pop() if len(details) == 1 else several)))
-
-
-def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
-    count, fate = sum(row.count for row in rows), "changed" if how else "same"
-    a, b = (sum_of_all(getattr(row, name) for row in rows) for name in ("spent_a", "spent_b"))
-    copies = sum(row.count for row in rows if not row.kernel.is_kernel)
-    places = tuple(WorkPart((old,), (new,), None, None) for row in rows for old, new in row.pairs)
-    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, places)
 
 
 def _label(part: WorkPart) -> str:

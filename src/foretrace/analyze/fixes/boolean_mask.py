@@ -18,7 +18,7 @@ import numpy as np
 
 from foretrace.analyze.fixes._changes import both
 from foretrace.analyze.fixes._host import tops, waited
-from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix, shown
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix, shown
 from foretrace.base.units import plural
 
 READS = ("aten::index", "aten::masked_select")
@@ -35,10 +35,17 @@ def _find(step: Step) -> Proposals:
     events = events[np.isin(events, step.trace.host.nearest(inner, step.marked(events)))]
     if not len(events):
         return
-    waits, pairs = step.waits_below(events), _pairs(step, events)
+    # each write with the read before it, where both have a mask of the same shape
+    pairs, last = list[tuple[int, int]](), -1
+    for event in events.tolist():
+        write = step.name(event) in WRITES
+        if write and last >= 0 and _mask(step, last) == _mask(step, event) != ():
+            pairs.append((last, event))
+        last = -1 if write else event
+    waits = step.waits_below(events)
     change = GraphChange(gone=frozenset(step.below(step.ops(NONZERO)).tolist()), unwaited=waits)
-    for read, write in pairs:
-        change = both(change, _without(step, read, write))
+    for read, written in pairs:
+        change = both(change, _without(step, read, written))
     for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
         ((start, end),) = step.stretches([event])
         removed = ((min(start + step.plain_ns, end), end),)
@@ -53,17 +60,6 @@ def _find(step: Step) -> Proposals:
     order = "write the mask with torch.where(mask, new, x)" if pairs else "torch.where, not x[mask]"
     why = f"{plural(len(waits), 'wait')} per step for nonzero(), which sizes x[mask]"
     yield Proposal(order, why, change, risk=RISK, events=shown(events))
-
-
-def _pairs(step: Step, events: Ints) -> list[tuple[int, int]]:
-    """Each write with the read before it, where both have a mask of the same shape."""
-    found, last = [], -1
-    for event in events.tolist():
-        write = step.name(event) in WRITES
-        if write and last >= 0 and _mask(step, last) == _mask(step, event) != ():
-            found.append((last, event))
-        last = -1 if write else event
-    return found
 
 
 def _mask(step: Step, event: int) -> tuple[int, ...]:

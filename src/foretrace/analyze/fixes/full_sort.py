@@ -29,7 +29,14 @@ ON_CPU = (0.8, 0.95, 0.5)  # of the time goes
 
 @fix("topk instead of a full sort", "gpu shapes", steps="any")
 def _find(step: Step) -> Proposals:
-    sorts = {event: kept for event in step.ops(*SORTS).tolist() if (kept := kept_of(step, event))}
+    sorts: dict[int, int] = {}  # how many elements of the sorted dimension slices read
+    for event in step.ops(*SORTS).tolist():
+        tensor = step.tensor(event)
+        calls = map(step.call, step.near(event, after=6))  # ops after the sort
+        sizes = [_kept(call, tensor) for call in calls] if tensor and tensor.dims else []
+        read = [size for size in sizes if size is not None]
+        if tensor and read and min(read) > 0 and max(read) <= MOST * max(tensor.dims):
+            sorts[event] = max(read)
     if not sorts:
         return
     first, kept = next(iter(sorts.items()))
@@ -49,17 +56,6 @@ def _find(step: Step) -> Proposals:
 
     changes = at_speeds(lambda speed: joined(topk(event, speed) for event in sorts))
     yield Proposal(order, why, *changes, events=shown([*sorts]))
-
-
-def kept_of(step: Step, event: int) -> int:
-    """How many elements of the sorted dimension are read; 0 where more than slices read it."""
-    tensor = step.tensor(event)
-    if tensor is None or not tensor.dims:
-        return 0
-    calls = map(step.call, step.near(event, after=6))  # ops after the sort
-    sizes = [count for call in calls if (count := _kept(call, tensor)) is not None]
-    known = bool(sizes) and min(sizes) > 0
-    return max(sizes) if known and max(sizes) <= MOST * max(tensor.dims) else 0
 
 
 def _kept(call: OpCall, made: Tensor) -> int | None:

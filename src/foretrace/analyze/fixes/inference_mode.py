@@ -32,31 +32,25 @@ RISK = "weights in bf16 have 8 bits of precision: compare an output"
 
 @fix("Inference without what training needs", "gpu")
 def _find(step: Step) -> Proposals:
-    if not step.nodes.is_node.any():
-        yield from _without_nodes(step)
-        every = step.ops(*DROPOUT)
-        ops = every[[len(step.below([event])) > 0 for event in every.tolist()]]
-        if len(ops):
-            why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
-            order = "call model.eval(): dropout is on"
-            yield Proposal(order, why, step.without(ops), events=shown(ops))
-        yield from _without_casts(step)
-
-
-def _without_nodes(step: Step) -> Proposals:
+    if step.nodes.is_node.any():
+        return
     made = step.nodes.op[step.nodes.op < step.trace.host.count]
     ops = made[step.inside[made]]
-    if len(distinct(step.nodes.sequence[ops])) < 8:  # a few may be a gradient that somebody wants
-        return
-    removed = step.stretches(distinct(step.callers(ops)).tolist())
-    held = max(step.host_ns(removed), 1.0)
-    changes = of_each(lambda ns: GraphChange(removed, max(1 - len(ops) * ns / held, 0.3)), NODE_NS)
-    why = f"{plural(len(ops), 'op')} per step make autograd nodes, and no backward pass follows"
-    order = "run inference under torch.no_grad() or inference_mode()"
-    yield Proposal(order, why, *changes, events=shown(ops))
-
-
-def _without_casts(step: Step) -> Proposals:
+    if len(distinct(step.nodes.sequence[ops])) >= 8:  # a few may be a gradient that somebody wants
+        removed = step.stretches(distinct(step.callers(ops)).tolist())
+        host_ns, count = max(step.host_ns(removed), 1.0), len(ops)
+        changes = of_each(
+            lambda ns: GraphChange(removed, max(1 - count * ns / host_ns, 0.3)), NODE_NS
+        )
+        why = f"{plural(count, 'op')} per step make autograd nodes, and no backward pass follows"
+        order = "run inference under torch.no_grad() or inference_mode()"
+        yield Proposal(order, why, *changes, events=shown(ops))
+    drops = step.ops(*DROPOUT)
+    drops = drops[[len(step.below([event])) > 0 for event in drops.tolist()]]
+    if len(drops):
+        why = f"{plural(len(drops), 'call')} of dropout per step, and no backward pass"
+        order = "call model.eval(): dropout is on"
+        yield Proposal(order, why, step.without(drops), events=shown(drops))
     # the shapes of weights and biases that no input has
     calls = [step.call(op) for op in step.ops(*TAKERS).tolist()]
     taken = [each for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims]
@@ -72,9 +66,9 @@ def _without_casts(step: Step) -> Proposals:
 
     rows = step.rows_where(narrows)
     makers = step.makers(step.trace.gpu.launch[rows])
-    ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
-    if len(ops) >= 4:  # conversions
+    casts = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
+    if len(casts) >= 4:
         order = "load the weights in 16 bit: model.to(torch.bfloat16)"
-        why = f"{len(ops)} conversions of float32 weights per step"
-        change = step.without(ops, step.with_gaps(ops))
+        why = f"{len(casts)} conversions of float32 weights per step"
+        change = step.without(casts, step.with_gaps(casts))
         yield Proposal(order, why, change, risk=RISK, events=step.events(rows))
