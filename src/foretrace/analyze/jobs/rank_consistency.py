@@ -119,11 +119,11 @@ def _other_files(job: Job) -> Iterator[JobOddity]:
         text = f"{plural(len(others), 'file')} of {runs}, not counted: {others[0].path}"
         yield JobOddity("other_run", "error", len(others), text, [])
     models = Counter(each.devices for each in job.members if each.devices)
-    usual = max(models, key=lambda name: (models[name], name), default=())
-    odd = [each for each in job.members if each.devices and each.devices != usual]
+    common = max(models, key=lambda name: (models[name], name), default=())
+    odd = [each for each in job.members if each.devices and each.devices != common]
     if odd:
         ranks, other = [each.rank for each in odd], ", ".join(odd[0].devices)
-        text = f"{ranks_text(ranks)}: {other}, most others {', '.join(usual)}"
+        text = f"{ranks_text(ranks)}: {other}, most others {', '.join(common)}"
         yield _odd("other_device", "notice", ranks, text)
 
 
