@@ -14,8 +14,8 @@ from foretrace.model import groups
 from foretrace.names import families
 from foretrace.names.families import _tables
 from growth.names import hard_names
-from growth.patterns import degree
-from growth.written import SOURCE, Written, written
+from regexes.patterns import degree
+from regexes.written import SOURCE, Written, written
 from sweep import looped
 
 NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
@@ -63,6 +63,7 @@ def _problem(each: Written) -> str:
     return f"{each.place}: {each.pattern!r}" if found > 1 else ""
 
 
+@pytest.mark.sweep
 def test_every_expression_in_the_source_is_linear() -> None:
     """Every regular expression in the source is checked for super-linear matching."""
     known = tuple(f"foretrace/{place}" for place in HARMLESS)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import random
 import tracemalloc
-from collections.abc import Callable
 
 import pytest
 
 from foretrace.read.compiler.reader import compile_id
-from growth.counting import growth
 from read.compiler.written import answer, artifact, head, message, record
 
 FRAME = {"line": 3, "name": "f", "filename": 7}
@@ -179,32 +177,6 @@ def test_memory_stays_below_twice_the_size(data: bytes) -> None:
         tracemalloc.stop()
     assert found.records
     assert most < 2 * len(data) + (1 << 20)
-
-
-SHAPES: dict[str, Callable[[int], bytes]] = {
-    "records": events,
-    "one long payload": lambda n: artifact("a", "x\n" * 10 * n),
-    "messages": lambda n: message("a\n" * n),
-    "another program": lambda n: b"loss 0.5\n" * n,
-    "lines after a damaged record": lambda n: (
-        artifact("a", "x").replace(b"x", b"y") + b"z\n\tz\n" * n
-    ),
-    "heads in one line": lambda n: (head() + '{"a": 1 ').encode() * n,
-    "beginnings of heads": lambda n: b"V1115 07:58:48.410000 412 " * n,
-    "empty lines": lambda n: b"\n" * n,
-    "damaged payloads": lambda n: artifact("a", "x").replace(b"\tx", b"\ty") * n,
-}
-
-
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_log_costs_in_proportion(shape: str) -> None:
-    def read(n: int) -> Callable[[], object]:
-        data = SHAPES[shape](n)
-        return lambda: answer(data, size=1024)
-
-    read(10)()
-    assert growth(read, 50) < 2.5
 
 
 def test_records_messages_and_output_in_any_order() -> None:
