@@ -4,14 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.model.collectives import named
 from foretrace.model.trace import Trace
-from foretrace.schema.finding import Findings
-from foretrace.show.overview import summarize
-from foretrace.show.overview.look_document import document
-from foretrace.show.render.look_page import sections
-from foretrace.show.render.terminal import drawn
 from opened_traces import open_made
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -79,21 +73,6 @@ def test_rows_of_one_size_and_group_are_one(tmp_path: Path) -> None:
     assert traced(tmp_path, records[0], other).collectives.height == 2
 
 
-def test_the_tables_the_document_and_the_page_have_them(tmp_path: Path) -> None:
-    trace = traced(tmp_path, message("allreduce", 1_000_000, 1_000_000))
-    comms = trace.tables["comms"]
-    assert comms["seq"].to_list() == [41]
-    assert comms["comms_id"].to_list() == ["1234567890123456789"]
-    assert trace.kernel_cases["limited_by"].to_list() == [
-        "3.5 GB/s on the bus: the links, or ranks that wait"
-    ]
-    row = document(trace, Findings()).collectives[0]
-    assert (row.collective, row.group_size, row.bus_gbps) == ("all-reduce", 8, pytest.approx(3.5))
-    page = drawn(sections(summarize(trace), {"kernels"}, 5))
-    assert "all-reduce" in page
-    assert "3.5 GB/s" in page
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -116,14 +95,6 @@ def test_without_ranks_there_is_no_bus_bandwidth(tmp_path: Path) -> None:
     row = traced(tmp_path, record).collectives.row(0, named=True)
     assert row["algorithm_gbps"] > 0
     assert row["bus_gbps"] is None
-
-
-def test_without_a_time_there_is_no_bandwidth(tmp_path: Path) -> None:
-    traced(tmp_path, message("allreduce", 8, 8))
-    path = tmp_path / "trace.json"
-    path.write_text(path.read_text().replace("1000.0", "0"))
-    row = foretrace.open(path).collectives.row(0, named=True)
-    assert (row["algorithm_gbps"], row["bus_gbps"]) == (None, None)
 
 
 @pytest.mark.parametrize(

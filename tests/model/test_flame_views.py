@@ -13,9 +13,7 @@ from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
 from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.trace import Trace
-from foretrace.show.html.view_data import flame
 from opened_traces import open_made, opened, overview
-from show.html.test_pieces import unpack
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 FOUR = [(time, by) for time in ("gpu", "host") for by in ("module", "op")]
@@ -92,35 +90,6 @@ def test_rows_with_one_number_have_one_stack(training: Trace, time: str, by: str
         assert known.setdefault(number, stacked.frames(row)) == stacked.frames(row)
 
 
-def test_the_page_has_every_box_and_the_box_of_all_gpu_work(training: Trace) -> None:
-    page = flame(training)
-    work = unpack(page.work)
-    for tree in page.trees:
-        boxes = unpack(tree.boxes)
-        paths: list[Path_] = []
-        for above, name in zip(boxes["above"], boxes["name"], strict=True):
-            paths.append((*(paths[above] if above >= 0 else ()), page.names[name]))
-        found: Counter[Path_] = Counter()
-        for at, path in enumerate(paths):
-            own = sum(boxes[ran][at] for ran in RAN)
-            for depth in range(len(path) + 1):
-                found[path[:depth]] += own
-        assert found == whole(sums(training, tree.time, tree.by))
-        assert tree.left_out_ns == 0
-        if tree.time == "gpu":
-            held = Counter(work[tree.by])
-            inner = sums_of_rows(training, work[tree.by])
-            assert all(inner[box] == sum(boxes[ran][box] for ran in RAN) for box in held)
-    assert work["event"] == training.gpu.id.tolist()
-
-
-def sums_of_rows(trace: Trace, box: list[int]) -> Counter[int]:
-    found: Counter[int] = Counter()
-    for number, ns in zip(box, trace.gpu.length.tolist(), strict=True):
-        found[number] += ns
-    return found
-
-
 def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:
     built = TraceBuilder().op("DistributedDataParallel.forward", 0, 9_000)
     built.host("python_function", "nn.Module: Net_0", 100, 8_000)
@@ -137,15 +106,6 @@ def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:
     assert host[("outside modules", "aten::add")] == 100
 
 
-def test_without_modules_ranges_are_outermost(tmp_path: Path) -> None:
-    built = TraceBuilder().region("block", 0, 5_000).op("aten::mm", 1_000, 2_000)
-    built.launch(1_100, 10).kernel("gemm", 20_000, 70)
-    trace = open_made(built, tmp_path)
-    stacked = FlameViews(trace).of("gpu", "module")
-    assert stacked.frames(0) == (("range", "block"), ("op", "aten::mm"), ("kernel", "gemm"))
-    assert whole(sums(trace, "host", "module"))[("block",)] == 5_000
-
-
 def test_the_innermost_frame_that_is_not_torchs(tmp_path: Path) -> None:
     builder = TraceBuilder().frame("train.py(12): main", 0, 90_000)
     builder.frame("model.py(63): forward", 1_000, 80_000)
@@ -154,9 +114,3 @@ def test_the_innermost_frame_that_is_not_torchs(tmp_path: Path) -> None:
     builder.op("aten::mm", 4_000, 10_000).launch(5_000, 500).kernel("sgemm", 7_000, 1_000)
     (row,) = ft.look(open_made(builder, tmp_path)).kernels
     assert row.source == "model.py:63"
-
-
-def test_without_stacks_there_is_no_line(tmp_path: Path) -> None:
-    builder = TraceBuilder().op("aten::mm", 4_000, 10_000).launch(5_000, 500)
-    (row,) = ft.look(open_made(builder.kernel("sgemm", 7_000, 1_000), tmp_path)).kernels
-    assert row.source is None

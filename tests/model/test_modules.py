@@ -9,9 +9,8 @@ import pytest
 import foretrace as ft
 from corpus.build import instant
 from corpus.builder import TraceBuilder
-from corpus.places import PUBLIC, RECORDED, recorded_traces
+from corpus.places import PUBLIC, recorded_traces
 from foretrace.model.flame import Stacks
-from foretrace.model.module_calls import class_of
 from foretrace.model.modules import ModuleWork
 from foretrace.model.trace import Trace
 from opened_traces import open_made, opened
@@ -28,18 +27,6 @@ def test_modules_count_what_their_submodules_launch() -> None:
     inside = [module for module in found.values() if module.path[-1:] == (layer.name,)]
     assert layer.kernels == sum(module.kernels for module in inside) + 2 * 2  # residual sums
     assert layer.gpu_ns > sum(module.gpu_ns for module in inside)
-
-
-def test_a_trace_without_modules() -> None:
-    trace = opened(RECORDED / "mlp_eager.json.gz")
-    assert trace.modules.rows == []
-    assert set(trace.module_calls.own.tolist()) == {-1}
-
-
-def test_the_class_of_a_module() -> None:
-    assert class_of("nn.Module: LlamaRMSNorm_3") == "LlamaRMSNorm"
-    assert class_of("nn.Module: My_Block_12") == "My_Block"
-    assert class_of("nn.Module: Odd") == "Odd"
 
 
 MAIN, AUTOGRAD = 100, 200
@@ -178,16 +165,6 @@ def test_a_checkpoint_without_frames_on_its_thread(tmp_path: Path, reentrant: bo
     found = _times(program.opened(tmp_path))
     assert found["Net_0/Block_0"] == (100, 200, 90)
     assert found["Net_0/Block_0/Linear_0"] == ((100, 0, 0) if reentrant else (100, 200, 0))
-
-
-def test_work_whose_launch_is_not_recorded(tmp_path: Path) -> None:
-    program = Program().module("Net_0", 0, 10_000)
-    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
-    program.built.kernel("k", 60_000, 30, correlation=99)
-    assert _times(program.opened(tmp_path)) == {
-        "Net_0": (100, 0, 0),
-        "module not known": (30, 0, 0),
-    }
 
 
 def test_memory_that_modules_keep(tmp_path: Path) -> None:

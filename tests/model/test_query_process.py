@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ import processes
 from corpus.places import RECORDED
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
-from foretrace.cli import _described
 from foretrace.model import query as query_process
 from foretrace.model.query import QueryProcess
 
@@ -68,52 +64,6 @@ def test_what_never_ends_is_stopped(query: str, code: str, monkeypatch: pytest.M
     assert code in caught.value.code
     assert "--limit" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@contextlib.contextmanager
-def _limited(what: int, most: int) -> Iterator[None]:
-    before = resource.getrlimit(what)
-    resource.setrlimit(what, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(what, before)
-
-
-@pytest.mark.usefixtures("capsys")  # whoever says it drops stdout
-def test_a_limit_on_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with _limited(resource.RLIMIT_FSIZE, 4096):
-        with pytest.raises(OSError) as large:
-            ask("select * from kernels")
-        assert _described(large.value) == (
-            "File too large: the limit is 4,096 bytes; raise it with ulimit -f",
-            2,
-        )
-        process = QueryProcess()
-    with contextlib.closing(process), pytest.raises(OSError, match="File too large"):
-        process.run(TRACE, "select unnest(generate_series(1, 10000)) from steps", Limits(), 10**6)
-
-    def refused(name: str) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(os, "memfd_create", refused)
-    with pytest.raises(OSError) as many:
-        ask("select * from kernels")
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    said = f"Too many open files: the limit is {most:,}; raise it with ulimit -n"
-    assert _described(many.value) == (said, 2)
-
-
-def test_limits_are_those_of_the_viewer() -> None:
-    series = "select * from generate_series(1, 1000000000)"
-    for query, limits, said in (
-        (series, Limits(memory=1 << 29), r"more than 0.5 GiB of memory \[E_TOO_MUCH_MEMORY\]"),
-        (ENDLESS, Limits(seconds=1), "did not end within 1 s"),
-    ):
-        with contextlib.closing(QueryProcess()) as process, pytest.raises(LimitError, match=said):
-            process.run(TRACE, query, limits, 10)
-    with contextlib.closing(QueryProcess()) as process:
-        assert process.run(TRACE, "select 1", Limits(seconds=10**30, memory=10**30), 9).count == 1
 
 
 @pytest.mark.parametrize("function", ["read_csv", "read_parquet"])

@@ -97,21 +97,6 @@ def test_a_result_that_another_kernel_read_is_that_ones_input(tmp_path: Path) ->
     assert [found["op"] for found in case["cache_use"]["inputs"]] == ["aten::neg"]
 
 
-def test_without_a_producer_it_is_doubted(tmp_path: Path) -> None:
-    case = last_case(tmp_path, ("aten::sum", [SMALL], 3_000))
-    assert (case["bound"], case["gbps"], case["roof_percent"]) == ("unknown", None, None)
-    assert case["limited_by"] == "faster than HBM, and no input is known to be in L2: cost in doubt"
-    assert case["cache_use"]["verdict"] == "doubted"
-
-
-def test_an_input_of_another_type_is_not_what_was_written(tmp_path: Path) -> None:
-    """8.4 million elements of 2 bytes are not the 4.2 million of 4 bytes that a fill wrote."""
-    case = last_case(
-        tmp_path, ("aten::fill_", [[4096, 1024]], 8_000), ("aten::sum", [SMALL], 3_000)
-    )
-    assert case["cache_use"]["verdict"] == "doubted"
-
-
 def test_a_working_set_that_is_too_large_is_doubted(tmp_path: Path) -> None:
     """67.1 MB in 13 us are 5.16 TB/s, and no cache of 62.9 MB keeps them."""
     case = last_case(tmp_path, ("aten::gelu", [LARGE], 30_000), ("aten::sum", [LARGE], 13_000))
@@ -128,27 +113,6 @@ def test_traffic_in_between_empties_l2(tmp_path: Path) -> None:
         ("aten::sum", [SMALL], 3_000),
     )
     assert case["cache_use"]["verdict"] == "doubted"
-
-
-def test_a_result_that_fits_in_l2_is_written_back_later(tmp_path: Path) -> None:
-    """25.2 MB in 4.9 us: HBM needs the time for 23.1 MB of them."""
-    case = last_case(tmp_path, ("aten::mul", [[4096, 1024], [4096, 1024]], 4_900))
-    assert case["limited_by"] == "faster than HBM: its 8.39 MB result fits in L2 (57% of its roof)"
-    assert (case["bound"], case["cache_use"]["verdict"]) == ("l2", "result")
-
-
-def test_where_l2_was_not_measured_it_is_not_doubted(tmp_path: Path) -> None:
-    """As before, without a rate and a share: the datasheet does not say how fast L2 is."""
-    alone = last_case(tmp_path, ("aten::sum", [SMALL], 7_000), card=A100)
-    assert (alone["bound"], alone["limited_by"], alone["gbps"]) == (
-        "l2",
-        "from L2, faster than HBM",
-        None,
-    )
-    behind = last_case(
-        tmp_path, ("aten::gelu", [SMALL], 20_000), ("aten::sum", [SMALL], 7_000), card=A100
-    )
-    assert behind["limited_by"] == "from L2: gelu wrote 16.8 MB 1.00 us before"
 
 
 def test_a_recorded_gated_mlp() -> None:

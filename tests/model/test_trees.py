@@ -12,8 +12,6 @@ from foretrace.analyze.guess.windows import named
 from foretrace.model import intervals, tree
 from foretrace.model.spans import NESTED
 from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths
-from foretrace.names import families
-from foretrace.schema.kernel import NAME_LIMIT
 from opened_traces import open_made
 from sweep import looped
 
@@ -132,13 +130,6 @@ def test_regions_inside_many_others_are_left_out_and_noted(tmp_path: Path) -> No
     )
     assert len(trace.spans.regions) == NESTED
     assert {note.code: note.count for note in trace.ledger.notes}["regions_left_out"] == 3
-
-
-def test_a_long_name_is_kept_whole_and_read_in_part() -> None:
-    """A kernel name of `_Z` and 300 kB of `S` took over 180 s."""
-    name = "_Z" + "S" * 300_000
-    assert families.decode(name).name == name
-    assert families.decode("sgemm" + "x" * NAME_LIMIT).name.endswith("x")
 
 
 @pytest.mark.parametrize(

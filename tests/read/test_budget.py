@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import foretrace
-from corpus.build import gz
 from corpus.cases import G0
 from corpus.places import RECORDED
 from foretrace import read as sources
@@ -23,18 +20,14 @@ from foretrace.base import budget
 from foretrace.base.budget import (
     Budget,
     Limits,
-    apart,
     ceiling,
-    keeps_everything,
     parse_limits,
     timed,
     waiting,
 )
 from foretrace.base.errors import LimitError
 from foretrace.model import opening
-from foretrace.read.bytestream import open_stream
 from foretrace.read.kineto import assemble
-from foretrace.schema.ledger import LedgerBuilder
 
 
 class Machine:
@@ -111,29 +104,6 @@ def test_waiting_is_not_counted(machine: Machine) -> None:
         assert stopped(work) == "E_TOO_SLOW"
 
 
-def test_what_is_no_reading_is_not_counted(machine: Machine) -> None:
-    """A tour that compiles models took the memory of torch for that of a trace."""
-    with ceiling("t.json", Limits()) as whole:
-        with apart():
-            machine.used += 10 * whole.memory
-            machine.now += 10 * whole.seconds
-            budget.check()
-        whole.check()
-        machine.used += whole.memory + 1
-        with pytest.raises(LimitError, match="memory"):
-            whole.check()
-
-
-def test_time_to_tidy_up(machine: Machine) -> None:
-    """The ceiling is named once, and again where that was of no use."""
-    work = Budget("t.json", Limits(seconds=1))
-    machine.now += 2
-    assert stopped(work)
-    assert not stopped(work)
-    machine.now += budget.GRACE_S
-    assert stopped(work)
-
-
 def test_a_command_waits_for_its_files(machine: Machine) -> None:
     """Each file has its own time; what follows has a time for all that was read."""
     with ceiling("", Limits()) as command:
@@ -179,26 +149,6 @@ def test_library(read: object, machine: Machine, tmp_path: Path) -> None:
     read(str(path), limits=Limits(seconds=10**6))  # type: ignore[operator]
 
 
-def test_a_container_that_gives_nothing(machine: Machine, tmp_path: Path) -> None:
-    path = tmp_path / "t.json.gz"
-    path.write_bytes(gz(b"") * 40_000)
-    machine.step = 1
-    with ceiling(str(path), Limits(seconds=1)), pytest.raises(LimitError, match="E_TOO_SLOW"):
-        next(open_stream(str(path), Limits(), LedgerBuilder()).blocks)
-
-
-def test_an_error_comes_back_from_another_process() -> None:
-    problem = LimitError("E_TOO_SLOW", "t.json", "takes long", offset=7, hint="wait")
-    back = pickle.loads(pickle.dumps(problem))
-    assert (type(back), str(back), back.__dict__) == (LimitError, str(problem), problem.__dict__)
-
-
-def test_a_ceiling_changes_no_answer() -> None:
-    """What was read below a ceiling may be kept; other limits may read less of the file."""
-    assert keeps_everything(Limits(seconds=3, memory=1))
-    assert not keeps_everything(Limits(depth=3))
-
-
 @pytest.fixture
 def free_alarm() -> Iterator[None]:
     """The alarm as a command finds it; the tests use it themselves."""
@@ -218,38 +168,6 @@ def test_the_timer_stops_a_regular_expression(
     with timed(), ceiling("t.json", Limits(seconds=1)), pytest.raises(LimitError, match="SLOW"):
         re.match(r"(a+)+$", "a" * 25 + "b")
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
-
-
-def test_another_alarm_is_left_alone() -> None:
-    """These tests have one, against tests that hang."""
-    before, left = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
-    with timed():
-        assert signal.getsignal(signal.SIGALRM) is before
-        assert signal.getitimer(signal.ITIMER_REAL)[0] > left[0] // 2
-
-
-@pytest.mark.parametrize(
-    ("file", "name"), [("<frozen importlib._bootstrap>", "_load"), ("click/utils.py", "echo")]
-)
-def test_what_the_timer_leaves_alone(file: str, name: str, machine: Machine) -> None:
-    """Half of a package stays behind otherwise; and a reader of the output may take its time."""
-    inner = SimpleNamespace(f_code=SimpleNamespace(co_filename="t.py", co_name="f"))
-    inner.f_back = SimpleNamespace(
-        f_code=SimpleNamespace(co_filename=file, co_name=name), f_back=None
-    )
-    machine.step = 9
-    with ceiling("t.json", Limits(seconds=1)):
-        budget._ask(signal.SIGALRM, inner)  # type: ignore[arg-type]
-        with pytest.raises(LimitError):
-            budget._ask(signal.SIGALRM, None)
-
-
-def test_before_any_file(machine: Machine) -> None:
-    """The command itself has a name where no file was read yet."""
-    with ceiling("", Limits(seconds=1)) as work:
-        machine.now += 2
-        with pytest.raises(LimitError, match="this command: takes longer"):
-            work.check()
 
 
 STUCK = """
@@ -284,6 +202,7 @@ except ChildProcessError:
 """
 
 
+@pytest.mark.sweep
 def test_stuck_workers_are_ended() -> None:
     """Their own timer ends them; the process that waited for them reads the file itself."""
     trace = str(RECORDED / "mlp_eager_train.json.gz")

@@ -87,14 +87,6 @@ def test_what_belongs_to_others_is_not_used(
     assert said.count("\n") == 1
 
 
-def test_an_entry_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foretrace.open(TRACE)
-    (tables,) = kept(place, "tables")
-    theirs = tables.stat().st_ino
-    monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs)
-    assert cache.load(str(TRACE)) is None
-
-
 @pytest.mark.parametrize("of", [TRACE, Path("/dev/zero"), Path("/nowhere")])
 def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
     foretrace.open(TRACE)
@@ -105,28 +97,6 @@ def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
     if of != Path("/dev/zero"):  # a device is left alone
         assert not tables.is_symlink()
     assert TRACE.stat().st_size > 1000
-
-
-def test_an_entry_that_is_a_pipe_is_not_waited_for(place: Path) -> None:
-    foretrace.open(TRACE)
-    (tables,) = kept(place, "tables")
-    tables.unlink()
-    os.mkfifo(tables)
-    assert foretrace.open(TRACE).event_count == EVENTS
-
-
-def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No HOME and a user that the system does not know."""
-
-    def nobody() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("FORETRACE_CACHE", raising=False)
-    monkeypatch.setattr(Path, "home", nobody)
-    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
-    assert entries.folder() is None
-    assert foretrace.open(TRACE).event_count == EVENTS
 
 
 def test_the_least_recently_used_go_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

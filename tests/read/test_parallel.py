@@ -85,7 +85,7 @@ def gz_cut(text: bytes) -> bytes:
 
 
 PAIRS = [(pack, damage) for pack in (bytes, gz, gz_cut) for damage in (bytes, damaged, cut)]
-USUAL = [(bytes, damaged), (bytes, cut), (gz, bytes), (gz, damaged), (gz_cut, bytes)]
+USUAL = [(bytes, damaged), (gz_cut, bytes)]
 
 
 @pytest.mark.parametrize(("pack", "damage"), PAIRS if FULL else USUAL)
@@ -101,14 +101,6 @@ def test_a_worker_that_dies_costs_nothing_but_time(tmp_path: Path) -> None:
     answer = read(TRACE, DIES)
     (parts, sent), *_ = answer["given"]
     assert parts < sent
-
-
-def test_keys_after_the_events_may_be_larger_than_the_tail(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    body = PLAIN.rstrip().removesuffix(b"}")
-    rows = [{"ph": "no event", "name": "x" * 40}] * 4000
-    path.write_bytes(gz(body + b', "other": ' + json.dumps(rows).encode() + b"}"))
-    assert "trace_truncated" not in read(path)["notes"]
 
 
 def test_absolute_times_stay_exact(tmp_path: Path) -> None:

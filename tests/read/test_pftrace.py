@@ -130,18 +130,6 @@ def test_a_render_stage_is_a_kernel(tmp_path: Path) -> None:
     assert (gpu["stream"], list(gpu["grid"]), gpu["registers"]) == (7, [4, 2, 1], 64)
 
 
-def test_slices_in_the_order_of_time_nest(tmp_path: Path) -> None:
-    order = [(1, "outer", 1000), (1, "inner", 2000), (2, "", 5000), (2, "", 9000)]
-    track = msg(1, msg(60, num(1, 3), msg(4, num(1, 1), num(2, 1))))
-    marked = msg(4, msg(10, "Ev Idx"), num(4, 1))
-    told = [num(9, kind) + num(11, 3) + msg(23, name) + marked for kind, name, _ in order]
-    packets = [num(8, at) + msg(11, inside) for inside, (_, _, at) in zip(told, order, strict=True)]
-    (tmp_path / "t.pftrace").write_bytes(track + b"".join(msg(1, packet) for packet in packets))
-    found = read(str(tmp_path / "t.pftrace"))
-    spans = found["events"].filter(pl.col("kind_id") == KIND["user_annotation"])
-    assert sorted(spans["dur_ns"]) == [3000, 8000]
-
-
 def test_damage_is_said(tmp_path: Path) -> None:
     deep = value(1)
     for _ in range(40):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from corpus.agreement import fast_ops, fast_totals, numbers
-from corpus.build import BASE_NS, Doc, Raw, gz, us
+from corpus.build import Doc, Raw, gz, us
 from corpus.builder import TraceBuilder
 from corpus.opening import open_at
 from corpus.places import recorded
@@ -187,13 +187,3 @@ def test_scaling_times_scales_the_numbers(tmp_path: Path) -> None:
         name: {key: value * (1 if key == "count" else factor) for key, value in row.items()}
         for name, row in fast_ops(plain).items()
     }
-
-
-def test_shift_moves_the_times(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    path.write_bytes(mixed().bytes())
-    before = [kernel["ts_ns"] for kernel in open_at(path).kernels]
-    path.write_bytes(shift(mixed()))
-    assert [kernel["ts_ns"] - 123_456_789 for kernel in open_at(path).kernels] == before
-    path.write_bytes(mixed().head(baseTimeNanoseconds=BASE_NS + 77).bytes())
-    assert [kernel["ts_ns"] - 77 for kernel in open_at(path).kernels] == before

@@ -13,17 +13,15 @@ from foretrace.model.compiled.assemble import (
     _Pieces,
     assemble,
     by_compilation,
-    configured,
     graph_name,
     parts,
 )
 from foretrace.model.compiled.provenance import Matcher, Provenance, credited
-from foretrace.model.compiled.scheduler import parse_graph, source_line, tensor
+from foretrace.model.compiled.scheduler import parse_graph, tensor
 from foretrace.read.compiler import CompilerLogs, read
 from foretrace.schema.compiler import (
     Access,
     FxGraph,
-    GeneratedKernel,
     GraphNode,
     KernelCall,
     NamedTensor,
@@ -31,9 +29,8 @@ from foretrace.schema.compiler import (
 )
 from foretrace.show.render.terminal import drawn
 from foretrace.show.render.why_page import PARTS, first_screen, sections
-from model.compiled.recorded import DATA, RUNS, compiled, logs, message, record
+from model.compiled.recorded import DATA, RUNS, compiled, logs, record
 
-KERNEL = GeneratedKernel("k", "triton", "", {"R0_BLOCK": 8})
 FOLDER = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "none")) / "torch_trace"
 LOGS = sorted(FOLDER.glob("*.log*")) if FOLDER.is_dir() else []
 
@@ -110,18 +107,6 @@ def test_a_recompilation_names_the_sizes_that_caused_it() -> None:
     ]
 
 
-def test_the_time_of_a_backward_counts() -> None:
-    (llama,) = compiled("llama_train").compilations
-    assert llama.compile_ns == (15_741_939 + 6_027_809) * 1000
-
-
-def test_log_text_alone_has_code_and_reasons() -> None:
-    run = why.load(DATA / "unfusable" / "torch_logs.txt.gz")
-    assert [len(each.calls) for each in run.compilations] == [2, 4]
-    assert any("TORCH_TRACE" in text for text in run.lacks)
-    assert all(call.nodes for each in run.compilations for call in each.calls if not call.extern)
-
-
 def test_a_structured_log_alone_says_what_is_missing() -> None:
     run = why.load(DATA / "mlp" / "torch_trace.log.gz")
     assert [words.partition(" (")[0] for words in run.lacks] == [
@@ -143,11 +128,6 @@ def test_a_second_start_is_another_compilation() -> None:
     assert [(each.id, len(each.code)) for each in run.compilations] == [
         ("0/0", 1), ("0/1", 1), ("0/0", 1), ("0/1", 1)
     ]  # fmt: skip
-
-
-def test_attempts_are_no_second_start() -> None:
-    records, texts = by_compilation(logs("unfusable"))
-    assert set(records) == set(texts) == {(None, "0/0", 0), (None, "1/0", 0)}
 
 
 SEQUENTIAL = """
@@ -192,23 +172,6 @@ def test_a_library_call_performs_its_own_node() -> None:
     recorded = Provenance({copy.handle: copy.nodes}, stacks)
     lines = [[line.line for line in recorded.located(each, graph).sources] for each in calls]
     assert lines == [[3], [4]]
-
-
-def test_messages_alone() -> None:
-    once = replace(logs("mlp"), records=[], texts=[message("fusion", "fusing op0 with op1")])
-    assert list(by_compilation(once)[1]) == [(None, "0/0", 0)]
-
-
-def test_one_configuration() -> None:
-    payload = b'{"k": {"only_config": [["XBLOCK", 16], ["num_warps", 4]], "compile_time_us": 1}}'
-    assert configured([KERNEL], payload)[0].config == {"R0_BLOCK": 8, "XBLOCK": 16, "num_warps": 4}
-
-
-@pytest.mark.parametrize(
-    "payload", [b"", b"[]", b"{", b'{"k": 3}', b'{"k": {"only_config": [3, ["a"], ["b", "c"]]}}']
-)
-def test_other_records_say_nothing(payload: bytes) -> None:
-    assert configured([KERNEL], payload) == [KERNEL]
 
 
 @pytest.mark.skipif(not LOGS, reason="FORETRACE_PUBLIC_TRACES names no folder with torch_trace")
@@ -302,19 +265,3 @@ def test_tensors(text: str, wanted: tuple[object, ...]) -> None:
     assert made is not None
     assert (made.dtype, made.shape, made.stride, made.device) == wanted
     assert tensor("a", "Sym(s77)") is None
-
-
-def test_comments() -> None:
-    assert source_line("# File: C:\\\\a.py:7 in f, code: x") == SourceLine(
-        "C:\\\\a.py", 7, "f", "x"
-    )
-    assert source_line("# File: a.py, code: x") is None
-    assert source_line(
-        "# Annotation: {'stage': 0} File: a.py:7 in f, code: y, code: z"
-    ) == SourceLine("a.py", 7, "f", "y, code: z")
-
-
-def test_every_prefix_is_read() -> None:
-    for text in (DYNAMO, JOINT):
-        for end in range(0, len(text), 3):
-            parse_graph(text[:end], "dynamo")

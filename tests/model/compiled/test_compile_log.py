@@ -10,13 +10,11 @@ from msgspec.structs import replace
 from foretrace.model.compiled.compile_log import (
     BREAK_RECORD,
     RECOMPILE_RECORD,
-    cache_states,
     cudagraph_skips,
     graph_breaks,
     guard_failures,
     limit_reached,
     phases,
-    rerecordings,
     resume_name,
     stage_times,
     tuned,
@@ -25,12 +23,10 @@ from foretrace.model.compiled.compile_log import (
 from foretrace.read.compiler import LogRecord, TextRecord
 from foretrace.schema.compiler import (
     Compilation,
-    CompilePhase,
     FxGraph,
     GraphBreak,
     GraphNode,
     GuardFailure,
-    Rerecording,
     SourceLine,
     TunedMatmul,
 )
@@ -116,22 +112,6 @@ def test_a_break_that_dynamo_cannot_resume_from() -> None:
     assert found.explanation.endswith("active context manager that does not support it.")
 
 
-def test_two_messages_in_one_text() -> None:
-    found = graph_breaks((), [message("graph_breaks", SHORT + REPEATED)])
-    assert [each.source.file for each in found] == ["/a/train.py", "/a/t.py"]
-
-
-@pytest.mark.parametrize("text", ["", "Graph break", "Graph break in user code at nowhere", "x"])
-def test_a_message_without_a_place_is_no_break(text: str) -> None:
-    assert graph_breaks((), [message("graph_breaks", text)]) == ()
-
-
-def test_every_prefix_of_a_break_is_read() -> None:
-    for text in (SHORT, OLD, SKIPPED, REPEATED):
-        for end in range(0, len(text), 3):
-            graph_breaks((), [message("graph_breaks", text[:end])])
-
-
 def test_the_recompilation_of_the_recorded_run() -> None:
     records, texts = records_of("recompiles", "0/1"), texts_of("recompiles", "0/1")
     wanted = (GuardFailure("0/0", SIZE, "x", "64", "32", "size at index 0"),)
@@ -176,20 +156,10 @@ def test_several_versions_and_their_stacks() -> None:
     assert [each.version for each in found] == ["0/1", "0/0"]
 
 
-def test_a_message_of_torch_2_3_names_no_version() -> None:
-    (found,) = guard_failures((), [message("recompiles", f"    - {SIZE}")])
-    assert (found.version, found.actual) == ("", "32")
-
-
 def test_the_limit_of_recompilations() -> None:
     text = "torch._dynamo hit config.recompile_limit (8)\n   function: 'f' (/a/train.py:3)"
     assert limit_reached([message("", text)]) == "recompile_limit (8)"
     assert limit_reached([message("", "something else")]) == ""
-
-
-def _event(name: str, ph: str, ts: float, tid: int = 0) -> LogRecord:
-    payload = json.dumps({"name": name, "ph": ph, "ts": ts, "tid": tid, "args": {}})
-    return record("chromium_event", {}, payload)
 
 
 @pytest.mark.parametrize(("run", "compile_id"), RUNS)
@@ -208,41 +178,6 @@ def test_the_outer_phase_is_what_torch_measured(run: str, compile_id: str) -> No
     assert sum(stage_times(found).values()) == pytest.approx(outer, abs=len(found) * 1000)
 
 
-def test_a_phase_that_ran_twice_and_one_that_never_ended() -> None:
-    found = phases(
-        [
-            _event("dynamo", "B", 0), _event("code_gen", "B", 1), _event("x", "B", 2),
-            _event("code_gen", "E", 3), _event("code_gen", "B", 4), _event("code_gen", "E", 9),
-            _event("other thread", "B", 0, tid=1), _event("dynamo", "E", 10),
-            _event("never begun", "E", 10),
-        ]
-    )  # fmt: skip
-    assert found == (
-        CompilePhase("dynamo", 10_000, 0, "Dynamo", 3_000),
-        CompilePhase("code_gen", 7_000, 1, "code generation", 7_000),
-    )
-
-
-def test_a_damaged_event_is_left_out() -> None:
-    assert phases([record("chromium_event", {}, '{"name": 3'), record("chromium_event", {})]) == ()
-
-
-def test_caches() -> None:
-    disabled = {"FX graph": "disabled", "Triton autotuning": "disabled"}
-    assert cache_states(logs("llama_train").records) == disabled
-    found = cache_states(
-        [
-            artifact("fx_graph_cache_miss", "{}"),
-            artifact("fx_graph_cache_hit", "{}"),
-            artifact("aotautograd_cache_hash", '{"cache_state": "miss"}'),
-            artifact("triton_kernel_info", '{"triton_poi": {"autotune_cache_state": "hit"}}'),
-        ]
-    )
-    assert found == {"FX graph": "miss, hit", "AOTAutograd": "miss", "Triton autotuning": "hit"}
-    bypass = artifact("fx_graph_cache_bypass", '{"cache_bypass_reason": "constant tensors"}')
-    assert cache_states([bypass]) == {"FX graph": "bypass: constant tensors"}
-
-
 def test_skipped_cuda_graphs() -> None:
     text = (
         "skipping cudagraphs due to mutated inputs (1 instances). Found from : \n"
@@ -253,15 +188,6 @@ def test_skipped_cuda_graphs() -> None:
     assert cudagraph_skips([metrics], [message("cudagraphs", text)]) == wanted
     assert cudagraph_skips((), [message("perf_hints", text)]) == wanted
     assert cudagraph_skips(logs("mlp").records, logs("mlp").texts) == ()
-
-
-def test_rerecorded_cuda_graphs() -> None:
-    line = "[0/0] Re-recording function=f, mode=FORWARD, reason=static input data pointer changed."
-    assert rerecordings([message("cudagraphs", line)]) == (
-        Rerecording("0/0", "f", "static input data pointer changed", "FORWARD"),
-    )
-    older = line.replace(" mode=FORWARD,", "")  # torch 2.11
-    assert [each.mode for each in rerecordings([message("cudagraphs", older)])] == [""]
 
 
 def test_a_skip_found_at_run_time_belongs_to_the_graph_with_its_line() -> None:

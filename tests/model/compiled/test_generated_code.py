@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from foretrace.model.compiled.accesses import accesses, storage
+from foretrace.model.compiled.accesses import accesses
 from foretrace.model.compiled.generated_code import read_cpp, read_triton, touches
 from foretrace.schema.compiler import Access, NamedTensor
 from sweep import looped
@@ -124,15 +124,6 @@ def test_options_and_types_of_triton() -> None:
     assert read_triton("def k(", "k") is None
 
 
-def test_storage_of_a_view() -> None:
-    assert storage(NamedTensor("a", "f32", (4, 8), (8, 1))) == 32
-    assert storage(NamedTensor("a", "f32", (4, 8), (0, 1))) == 8
-    assert storage(NamedTensor("a", "f32", (), ())) == 1
-    assert storage(NamedTensor("a", "f32", (0, 8), (8, 1))) == 0
-    assert storage(NamedTensor("a", "f32", ("s0", 8), (8, 1))) is None
-    assert storage(NamedTensor("a", "f32", ("?",), ("?",))) is None
-
-
 def test_a_cpp_kernel_moves_at_most_its_tensors() -> None:
     code = read_cpp(CODE)
     assert code is not None
@@ -148,9 +139,3 @@ def test_a_cpp_kernel_moves_at_most_its_tensors() -> None:
         ("out_ptr0", "store", 40_800),
     ]
     assert {a.certainty for a in accesses([*touches(code, {})], tensors)} == {"at_most"}
-
-
-def test_text_that_is_no_cpp_kernel() -> None:
-    assert read_cpp("") is None
-    assert read_cpp('extern "C" void kernel(') is None
-    assert read_cpp('extern "C" void kernel(std::function<void(int)> f) {}') is None

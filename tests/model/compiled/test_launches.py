@@ -13,7 +13,7 @@ import foretrace
 from corpus.builder import TraceBuilder
 from foretrace.model.compiled.assemble import assemble
 from foretrace.model.compiled.launches import Launches, Wrapper, aligned, by_order
-from foretrace.model.compiled.syntax import evaluate, solve
+from foretrace.model.compiled.syntax import solve
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import Compilation, CompilerRun, GeneratedKernel, KernelCall
 from model.compiled.recorded import DATA, joined, logs
@@ -152,15 +152,6 @@ def test_one_symbol_is_solved(text: str | int, value: int, wanted: dict[str, int
     assert solve(text, value) == wanted
 
 
-def test_sizes_are_evaluated() -> None:
-    assert evaluate("128*s77 + (s0 // 3) - 1", {"s77": 2, "s0": 9}) == 258
-    assert evaluate("-s0 % 4", {"s0": 9}) == 3
-    assert evaluate("s0 // 0", {"s0": 9}) is None
-    assert evaluate("__import__('os')", {}) is None
-    assert evaluate("9" * 5000, {}) is None
-    assert evaluate("2**99", {}) is None
-
-
 def _run(*compilations: Compilation) -> CompilerRun:
     return replace(run_of("mlp"), compilations=compilations)
 
@@ -188,14 +179,3 @@ def test_a_trace_without_host_rows_goes_by_names(tmp_path: Path) -> None:
         (0, 2, 2),
     ]
     assert (found.compiled, len(found.left)) == (8, 2)  # two wrappers have a triton_c
-
-
-def test_ops_of_a_cpu_are_its_kernels(tmp_path: Path) -> None:
-    builder = TraceBuilder().region("## Call CompiledFxGraph abc ##", 0, 90_000)
-    builder.op("aten::mm", 1_000, 20_000).op("graph_0_cpp_fused_add_0", 30_000, 40_000)
-    kernels = (GeneratedKernel("cpp_fused_add_0", "cpp", ""),)
-    calls = (KernelCall("extern_kernels.mm", True), KernelCall("cpp_fused_add_0", False))
-    run = _run(Compilation("0/0", kernels=kernels, calls=calls))
-    found = joined(run, open_made(builder, tmp_path))
-    assert found.on_host
-    assert [each.total_ns for each in found.calls] == [20_000, 40_000]

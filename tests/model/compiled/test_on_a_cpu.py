@@ -6,15 +6,16 @@ import contextlib
 import gzip
 import io
 import json
-import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from foretrace.cli import main
+<<<<<<< HEAD
 from foretrace.show.share.publish import Folder, copies
+=======
+>>>>>>> 00fc0e51 (tests: what several tests of the reader and the model said of one branch is said once)
 
 pytestmark = pytest.mark.torch
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -63,6 +64,7 @@ def test_the_matmuls_stand_between(cpu_bundle: Path) -> None:
     assert len(document["not_fused"]) == 3
     assert {pair["reason"] for pair in document["not_fused"]} == {"a library kernel (extern)"}
     assert {pair["at_most_ns"] for pair in document["not_fused"]} == {None}, "no known bandwidth"
+<<<<<<< HEAD
 
 
 def test_a_shared_copy_leaves_the_records_here(cpu_bundle: Path, tmp_path: Path) -> None:
@@ -88,3 +90,5 @@ def test_the_example_shows_its_fused_kernel(
     assert kernel["name"].startswith("cpp_fused")
     assert kernel["launches"] == 3
     assert {Path(source["file"]).name for source in kernel["sources"]} == {"03_simple_mlp.py"}
+=======
+>>>>>>> 00fc0e51 (tests: what several tests of the reader and the model said of one branch is said once)

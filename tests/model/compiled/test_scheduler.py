@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from foretrace.model.compiled.scheduler import elements, parse_choices, parse_nodes, walk
+from foretrace.model.compiled.scheduler import parse_choices, parse_nodes, walk
 from foretrace.schema.compiler import FusionChoice, NamedTensor, SchedulerNode
 from model.compiled.recorded import RUNS, logs, message, texts_of
 
@@ -41,31 +41,6 @@ op1: SchedulerNode(ComputedBuffer)
 op1.writes = [MemoryDep('buf1', c0, {c0: 64})]
 op1.group.iteration = (64, 1)
 """
-OLD = """buf0: ExternKernelSchedulerNode(ExternKernelOut)
-buf0.writes = [StarDep(name='buf0', mode=None)]
-buf0.unmet_dependencies = []
-buf0.met_dependencies = [StarDep(name='arg0_1', mode=None), StarDep(name='arg1_1', mode=None)]
-buf0.users = [NodeUser(node=SchedulerNode(name='buf1'), can_inplace=True, is_weak=False)]
-buf0.node.kernel = extern_kernels.mm
-
-
-buf1_buf2: FusedSchedulerNode(SchedulerNode,SchedulerNode)
-buf1_buf2.writes = [MemoryDep('buf1', c0, {c0: 64}), MemoryDep('buf2', c0, {c0: 64})]
-buf1_buf2.unmet_dependencies = [MemoryDep('buf0', c0, {c0: 64}, None)]
-buf1_buf2.met_dependencies = []
-buf1_buf2.users = []
-    buf1_buf2.snodes[0] =
-    buf1: SchedulerNode(ComputedBuffer)
-    buf1.writes = [MemoryDep('buf1', c0, {c0: 64})]
-    buf1.users = [NodeUser(node=SchedulerNode(name='buf2'), can_inplace=True, is_weak=False)]
-    buf1.group.iteration = (64, 1)
-    buf1_buf2.snodes[1] =
-    buf2: SchedulerNode(ComputedBuffer)
-    buf2.writes = [MemoryDep('buf2', c0, {c0: 64})]
-    buf2.users = [NodeUser(node=OUTPUT, can_inplace=False, is_weak=False)]
-    buf2.group.iteration = (64, 1)
-"""
-ROUND = "===== attempting fusion (1/10): 4 nodes ====="
 
 
 def _nodes(run: str, compile_id: str, channel: str) -> list[tuple[SchedulerNode, ...]]:
@@ -125,20 +100,6 @@ def test_symbols_mutations_and_foreach() -> None:
     assert second.reads == ("arg0_1",)
 
 
-def test_nodes_of_torch_2_4_have_the_names_of_buffers() -> None:
-    first, second = parse_nodes(OLD)
-    assert (first.name, first.kind, first.target) == ("buf0", "extern", "extern_kernels.mm")
-    assert (second.members, second.reads) == (("buf1", "buf2"), ("buf0",))
-    assert second.returned == ("buf2",)
-
-
-def test_elements_of_an_index() -> None:
-    assert elements("64*d0 + d1, {d0: 8, d1: 64}") == 512
-    assert elements("0, {}") == 1
-    assert elements("c0, {c0: 393216*s77}") is None
-    assert elements("") is None
-
-
 def test_the_same_walk_in_other_loops() -> None:
     whole = (0, ((1, 25165824),))
     assert walk("3072*d0 + d1, {d0: 8192, d1: 3072}") == walk("c0, {c0: 25165824}") == whole
@@ -149,11 +110,6 @@ def test_the_same_walk_in_other_loops() -> None:
     assert walk("0, {}") == (0, ())
     for text in ("ModularIndexing(c0, 1, 32), {c0: 64}", "c0, {c0: s77}", "c0 - 32, {c0: 64}", ""):
         assert walk(text) is None
-
-
-def test_every_prefix_is_read() -> None:
-    for end in range(0, len(DYNAMIC), 3):
-        parse_nodes(DYNAMIC[:end])
 
 
 def test_the_534_refusals_of_a_training_step() -> None:
@@ -175,15 +131,6 @@ def test_a_refusal_is_asked_again_in_every_round() -> None:
     assert found["op5", "op6"] == FusionChoice("op5", "op6", True)
 
 
-def test_a_gemm_is_never_asked_about() -> None:
-    assert parse_choices(texts_of("mlp", "0/0")) == ()
-
-
-def test_forward_and_backward_are_two_schedulers() -> None:
-    both = message("fusion", f"{ROUND}\nfusing op0 with op1\n{ROUND}\nfusing op0 with op1")
-    assert [each.graph for each in parse_choices([both])] == [0, 1]
-
-
 def test_a_pair_that_was_slower_as_one_kernel() -> None:
     line = (
         "cannot fuse (benchmark): fusing OrderedSet(['buf1', 'buf2']) with OrderedSet(['buf3']) "
@@ -191,8 +138,3 @@ def test_a_pair_that_was_slower_as_one_kernel() -> None:
     )
     (found,) = parse_choices([message("fusion", line)])
     assert found == FusionChoice("buf1_buf2", "buf3", False, "benchmark: 1.250x slowdown")
-
-
-def test_other_channels_and_other_lines_are_no_choices() -> None:
-    other = message("output_code", "cannot fuse op1 with op2: no shared data")
-    assert parse_choices([other, message("fusion", "found 0 possible fusions")]) == ()

@@ -149,11 +149,6 @@ def test_other_text_gives_no_traceback(code: str) -> None:
     assert all(kernel.name for kernel in kernels)
 
 
-def test_every_prefix_is_read() -> None:
-    for end in range(0, len(WRAPPER), 97):
-        parse_wrapper(WRAPPER[:end])
-
-
 def test_wrappers_in_c() -> None:
     """`cpp_wrapper`: the kernels are in a text above the C++ one, which has the calls."""
     code = (
@@ -223,25 +218,3 @@ def test_what_a_library_may_touch() -> None:
     assert {a.certainty for a in scatter.accesses} == {"at_most"}
     assert {a.certainty for a in mean.accesses} == {"at_least"}, "it divides all of it at the end"
     assert scatter.arguments[-2:] == ("reduce='amax'", "include_self=True")
-
-
-def test_a_result_without_sizes_is_not_left_out() -> None:
-    """A total without the result would be wrong; the graph may state its sizes later."""
-    code = """
-def call(args):
-    arg0_1, = args
-    assert_size_stride(arg0_1, (8, 8), (8, 1))
-    buf3 = torch.ops.test.baz.default(arg0_1)
-    buf4 = buf3
-    return (buf4, )
-"""
-    (baz,) = parse_wrapper(code)[1]
-    assert [(access.mode, access.tensor.name) for access in baz.accesses] == [
-        ("load", "arg0_1"),
-        ("store", "buf3"),
-    ]
-    assert baz.bytes is None
-    node = GraphNode("baz", "torch.ops.test.baz.default", (), NamedTensor("baz", "f32", (2,), (1,)))
-    (sized,) = typed([replace(baz, nodes=("baz",))], FxGraph("post_grad", (node,)))
-    assert sized.accesses[1].tensor == NamedTensor("buf3", "f32", (2,), (1,))
-    assert sized.accesses[1].bytes == 8

@@ -3,31 +3,9 @@
 import pytest
 from worked_examples import call
 
-from foretrace.model.costs import Certainty, Cost, OpCall, Tensor, cost
-from foretrace.model.costs._call import FLOATING, INTEGER, broadcast, promote, total, with_number
+from foretrace.model.costs import OpCall, Tensor, cost
+from foretrace.model.costs._call import FLOATING, INTEGER, broadcast, promote, with_number
 from foretrace.model.costs.matmul import OPERANDS
-
-
-class TestTensor:
-    def test_an_expanded_dimension_is_stored_once(self) -> None:
-        assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).stored == 4096
-        assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).bytes == 16_384
-        assert Tensor((5, 5), "float", (0, 0)).stored == 1
-        assert Tensor((4, 3), "float", (10, 0)).stored == 4
-        assert Tensor((4, 8), "float", (16, 1)).stored == 32
-
-    def test_a_transpose_is_stored_whole(self) -> None:
-        assert Tensor((768, 3072), "c10::BFloat16", (1, 768)).bytes == 4_718_592
-
-    def test_overlapping_windows_are_bounded_by_their_span(self) -> None:
-        assert Tensor((991, 10), "float", (1, 1)).stored == 1000
-
-    def test_no_or_odd_strides_mean_dense(self) -> None:
-        assert Tensor((3, 4), "float").stored == Tensor((3, 4), "float", (1,)).stored == 12
-
-    def test_an_empty_tensor_and_an_unknown_type(self) -> None:
-        assert Tensor((0, 5), "float", (5, 1)).bytes == 0
-        assert Tensor((5,), "my::type").bytes is None
 
 
 class TestOpCall:
@@ -96,27 +74,6 @@ class TestOpCall:
 
     def test_large_integers_stay_exact(self) -> None:
         assert OpCall("x", concrete=["9007199254740993"]).integer(0) == 9_007_199_254_740_993
-
-
-class TestCost:
-    def test_bytes_are_the_sum_or_what_was_touched(self) -> None:
-        assert Cost(1, 2, 3).bytes == 5
-        assert Cost(1, 2, None).bytes is None
-        assert Cost(1, 2, None, "...", Certainty.AT_LEAST, touched=2).bytes == 2
-
-    def test_the_text_begins_with_the_certainty(self) -> None:
-        assert Cost(1, 2, 3, "half of the pairs").text == "half of the pairs"
-        assert Cost(1, 2, 3, "one pass", Certainty.AT_LEAST).text == "at least: one pass"
-        assert Cost(1, 2, 3, "each once", Certainty.ESTIMATE).text == "estimate: each once"
-
-    def test_without_bytes_nothing_is_certain(self) -> None:
-        assert Cost(1, 2, None).certainty is Certainty.NONE
-        assert Cost(1, None, None, "why", Certainty.ESTIMATE).text == "why"
-
-    def test_a_total_is_unknown_if_one_part_is(self) -> None:
-        assert total([Tensor((2,), "float"), None]) == 8
-        assert total([Tensor((2,), "float"), Tensor((2,), "?")]) is None
-        assert total([]) == 0
 
 
 def test_the_buffer_of_the_result_is_no_operand() -> None:

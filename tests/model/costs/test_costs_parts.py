@@ -7,8 +7,7 @@ import pytest
 from recorded_calls import RECORDED
 
 from corpus.builder import TraceBuilder
-from foretrace.model.costs import Certainty, Launch, OpCall, attribute
-from foretrace.model.costs._cost import cub_part
+from foretrace.model.costs import Certainty
 from foretrace.names import devices
 from opened_traces import open_made, opened
 
@@ -94,17 +93,3 @@ def test_an_op_whose_arguments_have_no_sizes_says_so(tmp_path: Path) -> None:
     )
     row = trace.kernels.row(0, named=True)
     assert (row["bytes"], row["cost_note"]) == (None, "the op's arguments have no recorded sizes")
-
-
-@pytest.mark.parametrize("start", ["", "multi_tensor_apply_kernel<", "DeviceScanKernel<"])
-@pytest.mark.parametrize(
-    "piece",
-    ["DeviceRadixSortXKernel<", "Fused", "AgentScanPolicy<1, 2, int,", "aFunctor<b, 1, ", ">, a"],
-)
-def test_a_long_name_is_read_once(start: str, piece: str) -> None:
-    """The hang guard of the suite is what would fail here."""
-    call = OpCall("aten::sort", [[8]], ["float"], [[1]], [])
-    name = start + piece * 200_000
-    costs = attribute(call, ["sort", "sort"], [1, 2], names=[name, name], blocks=[3, 3])
-    assert len(costs) == 2
-    assert cub_part(Launch(name, "sort", 3), 8) is None

@@ -27,12 +27,6 @@ def test_a_matrix_matmul_on_an_h200() -> None:
     assert place.work_ns == pytest.approx(39_069, abs=1)
 
 
-def test_mul_on_an_h200() -> None:
-    work = Work(25_165_824, 150_994_944, 36_700, BF16, tensor_core=False)
-    place = position(H200, work)
-    assert (place.nearest, place.share) == ("memory", pytest.approx(0.857, abs=0.001))
-
-
 @pytest.mark.parametrize(
     ("compute", "memory", "nearest", "share"),
     [
@@ -54,11 +48,6 @@ def test_the_nearest_roof_has_no_threshold(
     assert place.share == (None if share is None else pytest.approx(share))
 
 
-def test_bytes_from_the_cache_have_no_rate() -> None:
-    place = position(ROUND, Work(None, 6_000_000, 1000, BF16))
-    assert (place.nearest, place.gbps, place.share) == ("l2", None, None)
-
-
 def test_bytes_alone_decide_and_few_flops_alone_do_not() -> None:
     assert position(ROUND, Work(None, 4_000_000, 1000, BF16)).nearest == "memory"
     assert position(ROUND, Work(800_000_000, None, 1000, BF16)).nearest == "compute"
@@ -76,12 +65,6 @@ def test_without_time_nothing_is_known(dur: int | None) -> None:
     place = position(ROUND, Work(1000, 1000, dur, BF16))
     assert (place.tflops, place.gbps, place.nearest) == (None, None, "unknown")
     assert impossible(ROUND, Work(10**15, 10**15, dur, BF16)) == ""
-
-
-def test_without_a_device_the_rates_remain() -> None:
-    place = position(None, Work(2_000_000, 1_000_000, 1000, BF16))
-    assert (place.tflops, place.gbps, place.nearest) == (2.0, 1000.0, "unknown")
-    assert impossible(None, Work(10**15, 10**15, 1, BF16)) == ""
 
 
 class TestImpossible:

@@ -14,7 +14,6 @@ from foretrace.model.costs import (
 )
 
 MM = call("aten::mm(f32[64,32] f32[32,16])")
-CAT = call("aten::cat({8;8} ?)")
 MUL = call("aten::_foreach_mul_({} ?)")
 OTHER = call("my::op(f32[8])")
 CONV_BACKWARD = call(
@@ -27,10 +26,6 @@ FOREACH = (
     "TensorListMetadata<{lists}>, at::native::(anonymous namespace)::{functor}, "
     "std::multiplies<float>, float>(...)"
 )
-
-
-def test_a_lone_kernel_carries_everything() -> None:
-    assert attribute(MM, ["gemm"], [5]) == [Cost(65_536, 4 * (2048 + 512), 4 * 1024)]
 
 
 def test_of_unnamed_kernels_the_longest_matmul_carries_the_flops_and_none_the_bytes() -> None:
@@ -51,16 +46,6 @@ def test_of_unnamed_kernels_the_longest_matmul_carries_the_flops_and_none_the_by
 def test_matmuls_carry_the_flops(made: OpCall, roles: str, flops: list[int | None]) -> None:
     lengths = [9, 3, 4, 1][: len(flops)]
     assert [cost and cost.flops for cost in attribute(made, roles.split(), lengths)] == flops
-
-
-def test_no_shapes_no_cost() -> None:
-    assert attribute(OpCall("aten::mm"), ["gemm", "reduction"], [3, 1]) == [None, None]
-    assert attribute(MM, [], []) == []
-
-
-def test_the_name_supplies_the_element_type_of_a_list() -> None:
-    name = "void at::native::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>>"
-    assert attribute(CAT, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
 
 
 SUB = call("aten::sub(f32[16384,1,64] f32[1,1024,64] ?)")
@@ -114,12 +99,6 @@ def test_only_whole_chunks_of_a_multi_tensor_kernel_count() -> None:
     assert second == Cost(None, None, None, note)
 
 
-def test_larger_launches_hold_more_tensors() -> None:
-    (found,) = chunks(2240)
-    assert found is not None
-    assert found.flops == (2240 - 770) * 65_536
-
-
 def test_chunks_of_a_launch_that_is_not_full_may_all_be_cut() -> None:
     """31 step counters are 31 chunks of one element each."""
     assert [found and found.bytes for found in chunks(31)] == [None]
@@ -139,11 +118,6 @@ def test_two_matmuls_beside_each_other_are_not_told_apart() -> None:
         for cost in attribute(MM, ["reduction", "gemm", "gemm"], [1, 5, 4], names=names)
     ]
     assert bytes_ == [2 * 4 * 1024, None, None]
-
-
-def test_grids_beyond_any_gpu_are_not_believed() -> None:
-    (found,) = chunks(2**60)
-    assert found == Cost(None, None, None, "the recorded shapes exceed any memory")
 
 
 class TestCub:
@@ -203,13 +177,6 @@ def test_a_functor_states_how_many_lists_it_reads(functor: str, reads: int) -> N
     assert found.bytes_read is not None
     assert found.bytes_written is not None
     assert found.bytes_read == reads * found.bytes_written > 0
-
-
-def test_other_kernels_are_not_chunked() -> None:
-    adam = FOREACH.format(lists=4, functor="FusedAdamMathFunctor<float, 4, (AdamMode)0, false>")
-    for name in ("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", adam):
-        kernel = Launch(name, "", 320)
-        assert multi_tensor(kernel, [kernel]) is None
 
 
 @pytest.mark.parametrize(

@@ -44,18 +44,6 @@ def test_the_bundle_beside_a_trace(name: str, tmp_path: Path) -> None:
     assert beside(str(tmp_path / "other.json")) is None
 
 
-def test_a_folder_of_logs_belongs_to_the_trace_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = COMPILE / "mlp" / "trace.json.gz"
-    assert beside(str(trace)) == str(COMPILE / "mlp")
-    monkeypatch.chdir(trace.parent)
-    assert beside("trace.json.gz") == "."
-    (tmp_path / "notes.txt").write_bytes(LOG)
-    assert beside(str(tmp_path / "trace.json")) is None  # no name of a log
-    assert beside(str(tmp_path / "absent" / "trace.json")) is None
-
-
 def test_every_path_that_means_a_bundle(tmp_path: Path) -> None:
     found = bundle(tmp_path / "run.why")
     (tmp_path / "run.json.gz").write_bytes(b"")
@@ -102,16 +90,6 @@ def test_the_logs_of_a_zip(tmp_path: Path) -> None:
     assert len(compiler.read(str(path)).records) == 1
 
 
-def test_ranks_of_a_folder(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        made = record({"str": [f"{rank}.py", 0]})
-        frames = [{"line": 1, "name": "f", "filename": 0}]
-        made += record({"dynamo_start": {"stack": frames}, "rank": rank})
-        (tmp_path / f"dedicated_log_torch_trace_rank_{rank}_abc.log").write_bytes(made)
-    found = compiler.read(str(tmp_path)).records
-    assert [(r.rank, r.fields["stack"][0]["filename"]) for r in found] == [(0, "0.py"), (1, "1.py")]
-
-
 def test_a_rank_that_only_part_of_the_process_states(tmp_path: Path) -> None:
     early, late = (
         record({"dynamo_start": {}}, pid=7),
@@ -123,31 +101,6 @@ def test_a_rank_that_only_part_of_the_process_states(tmp_path: Path) -> None:
     logs = compiler.read(str(tmp_path))
     assert [(each.pid, each.rank) for each in logs.records] == [(7, 2), (7, 2), (8, None), (9, 5)]
     assert [each.rank for each in logs.texts] == [2]
-
-
-def test_two_ranks_with_one_process_number(tmp_path: Path) -> None:
-    for rank in (0, 1):  # each in a container of its own
-        (tmp_path / f"torch_trace_rank_{rank}.log").write_bytes(record({"link": {}}))
-    (tmp_path / "torch_logs.txt").write_bytes(message("x"))
-    logs = compiler.read(str(tmp_path))
-    assert [each.rank for each in logs.records] == [0, 1]
-    assert [each.rank for each in logs.texts] == [None]
-
-
-def test_the_rank_of_a_bundle(tmp_path: Path) -> None:
-    logs = compiler.read(str(bundle(tmp_path / "run.why", rank=3)))
-    assert [each.rank for each in (*logs.records, *logs.texts)] == [3, 3]
-
-
-def test_one_log_of_several_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "torch_trace_rank_0.log").write_bytes(LOG)
-    broken = tmp_path / "torch_trace_rank_1.log.gz"
-    broken.write_bytes(b"\x1f\x8b" + bytes(40))
-    logs = compiler.read(str(tmp_path))
-    assert (len(logs.records), logs.ledger.count("log_file_unreadable")) == (1, 1)
-    assert "rank_1" in logs.ledger.notes[0].text
-    with pytest.raises(TraceError, match="E_GZIP"):
-        compiler.read(str(broken))
 
 
 @pytest.mark.parametrize(
@@ -165,14 +118,6 @@ def test_a_folder_without_logs(content: dict[str, bytes], what: str, tmp_path: P
     line = str(raised.value)
     assert what in line
     assert line.endswith("record it with `foretrace record --why`, or with TORCH_TRACE=DIR")
-
-
-@pytest.mark.parametrize("data", [b"", b"loss 0.5\n", b"\x80\x04pickle", b"\0" * 100])
-def test_a_file_without_records(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(data)
-    with pytest.raises(TraceError, match="holds no record"):
-        compiler.read(str(path))
 
 
 def test_a_trace_without_logs_and_a_path_without_a_file(tmp_path: Path) -> None:
@@ -244,14 +189,6 @@ def test_a_log_of_another_run(tmp_path: Path) -> None:
     assert stranger(logs, "renamed.json.gz", {}, {}) == "the log belongs to run.json.gz"
 
 
-def test_a_log_without_code_may_be_of_any_run(tmp_path: Path) -> None:
-    path = tmp_path / "torch_logs.txt"
-    path.write_bytes(message("cannot fuse"))
-    logs = compiler.read(str(path))
-    assert stranger(logs, "run.json.gz", {412}, {"triton_red_fused_1"}) == ""
-    assert stranger(logs, "run.json.gz", {7}, {"triton_red_fused_1"}) != ""
-
-
 # ---- several runs in one folder
 
 
@@ -269,20 +206,6 @@ def test_one_run_of_several(tmp_path: Path) -> None:
     assert found.ledger.count("log_processes_left_out") == 1
     with pytest.raises(UsageError, match="the logs of 2 processes that are not ranks"):
         one_run(logs)
-
-
-def test_ranks_of_one_job_stay_together(tmp_path: Path) -> None:
-    (tmp_path / "torch_trace_a.log").write_bytes(compiled(7, "a", 0))
-    (tmp_path / "torch_trace_b.log").write_bytes(compiled(8, "b", 1))
-    logs = compiler.read(str(tmp_path))
-    assert one_run(logs) is one_run(logs, {7}) is logs
-
-
-def test_two_processes_in_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(compiled(7, "a") + compiled(8, "b") + compiled(8, "c") + compiled(0, "d"))
-    found = one_run(compiler.read(str(path)))
-    assert [each.name for each in found.records] == ["b", "c", "d"]
 
 
 def test_a_damaged_process_number_is_not_another_run(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from read.compiler.test_recorded_logs import COMPILE, unpacked
 from read.compiler.written import Answer, answer, artifact, expected, message, record, sample
 from sweep import FULL
 
-TIMES = 10 if FULL else 1
+TIMES = 10 if FULL else 0.2
 CODE = "def call(args):\n    return args"
 
 
@@ -24,39 +24,20 @@ def parts(found: Answer) -> list[tuple[str, Any, bytes]]:
     return [(each.kind, each.fields, each.payload) for each in found.records]
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 64, 1 << 16])
-def test_blocks_of_any_size_give_what_was_written(size: int) -> None:
-    for number in range(100):
-        made = sample(number)
-        found = answer(b"".join(record(*each) for each in made), size=size)
-        assert parts(found) == list(expected(made)), number
-        assert (found.ledger.seen, found.notes) == (len(made), {})
-
-
 def test_a_prefix_gives_the_records_that_are_whole() -> None:
     whole = unpacked(COMPILE / "mlp" / "torch_trace.log.gz")[:24_000]
     every = parts(answer(whole))
-    for end in range(0, len(whole), 11 if not FULL else 1):
+    for end in range(0, len(whole), 1 if FULL else 499):
         found = answer(whole[:end])
         assert parts(found) == every[: len(found.records)]
         cut = whole[:end].rstrip(b"\n").rpartition(b"\nV1115 ")[0].count(b"\nV1115 ")
         assert found.ledger.seen >= cut  # all but the last are there
 
 
-def test_a_prefix_of_messages_is_read() -> None:
-    whole = unpacked(COMPILE / "unfusable" / "torch_logs.txt.gz")[:12_000]
-    every = answer(whole).texts
-    for end in range(1, len(whole), 7):
-        found = answer(whole[:end])
-        assert found.texts[:-1] == every[: len(found.texts)][:-1]
-        if found.texts:
-            assert every[len(found.texts) - 1].text.startswith(found.texts[-1].text)
-
-
 @pytest.mark.parametrize("part", range(4))
 def test_a_changed_byte_costs_one_record(part: int) -> None:
     chooser = random.Random(part)
-    for number in range(part, 250 * TIMES, 4):
+    for number in range(part, int(250 * TIMES), 4):
         first = ({"describe_source": {"id": 0}}, None)
         made = [first, *(each for each in sample(number) if "str" not in each[0]), first]
         made = [each for each in made if "dynamo_start" not in each[0]]
@@ -69,25 +50,6 @@ def test_a_changed_byte_costs_one_record(part: int) -> None:
         rest = every[:hit] + every[hit + 1 :]
         touched = [each for each in found if each in rest] if len(found) > len(rest) else found
         assert touched[: len(rest)] == rest, (number, at, bytes(data))
-
-
-def test_bytes_of_a_recorded_log_changed() -> None:
-    whole = unpacked(COMPILE / "mlp" / "torch_trace.log.gz")[:40_000]
-    chooser, every = random.Random(1), answer(whole).ledger.seen
-    for _ in range(300 * TIMES):
-        data = bytearray(whole)
-        at = chooser.randrange(len(data))
-        data[at] ^= 1 << chooser.randrange(8)
-        found = answer(bytes(data)).ledger
-        assert abs(found.seen - every) <= 1
-        assert found.skipped <= 2
-
-
-def test_lines_of_another_program_cost_nothing() -> None:
-    first, second = artifact("a", CODE), artifact("b", CODE)
-    found = answer(b"loss 0.3\n" + first + b"step 1\nstep 2\n\n" + second + b"done\n")
-    assert found.payloads == [CODE.encode()] * 2
-    assert found.notes == {"log_lines_other": 4}
 
 
 def test_a_line_inside_of_a_payload_is_taken_out() -> None:
@@ -145,12 +107,6 @@ def test_what_is_lost_has_a_note(text: bytes, code: str) -> None:
     assert (found.notes, found.ledger.skipped) == ({code: 1}, 1)
 
 
-def test_nested_values_are_refused_and_not_raised() -> None:
-    deep = b'{"artifact": ' + b"[" * 900 + b"]" * 900 + b"}\n"
-    found = answer(artifact("a", CODE) + b"V1115 07:58:48.410000 412 a.py:1] " + deep)
-    assert found.ledger.seen == 2
-
-
 def test_a_log_that_was_copied_through_windows() -> None:
     made = sample(3) + sample(4)
     text = b"".join(record(*each) for each in made)
@@ -161,16 +117,6 @@ def test_a_log_that_was_copied_through_windows() -> None:
     assert read.text == "a\nb"
 
 
-def test_an_editor_that_takes_white_space_away() -> None:
-    text = artifact("a", "x\n\ny") + artifact("b", "x\n")
-    found = answer(text.replace(b"\n\t\n", b"\n\n"))
-    assert found.payloads[0] == b"x\n\ny"
-    assert found.notes.get("log_payload_damaged", 0) <= 1
-    edited = artifact("a", "x\n\ny \nz").replace(b"\n\t\n", b"\n\n").replace(b"y ", b"y")
-    assert answer(edited).payloads == [b"x\n\ny\nz"]
-    assert answer(edited[:-2]).records == answer(edited.replace(b"\n\n", b"\n\t\n")).records == []
-
-
 def test_a_cut_message_keeps_its_whole_lines() -> None:
     whole = message("first") + message("second\nthird", "[0/1] [__schedule] ")
     found = answer(whole[:-3])
@@ -178,14 +124,6 @@ def test_a_cut_message_keeps_its_whole_lines() -> None:
     assert (found.ledger.repaired, found.notes) == (1, {"log_truncated": 1})
     found = answer(message("first") + message("x", "[0/1] ")[:-1])
     assert (len(found.texts), found.ledger.skipped) == (1, 1)
-
-
-def test_reading_stops_at_the_limit_and_no_later() -> None:
-    text = b"".join(artifact(f"{at}", CODE) for at in range(5))
-    for events in (1, 4, 5, 6):
-        found = answer(text, Limits(events=events))
-        assert found.ledger.seen == len(found.records) == min(events, 5)
-        assert found.notes == ({"limit_events": 1} if events < 5 else {})
 
 
 @pytest.mark.parametrize("at", [20, 5_000, 20_000])

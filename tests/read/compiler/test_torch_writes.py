@@ -22,7 +22,7 @@ def line(formatter: logging.Formatter, text: str, **extra: object) -> bytes:
 def test_records() -> None:
     internal = pytest.importorskip("torch._logging._internal")
     formatter = internal.TorchLogsFormatter(trace=True)
-    for number in range(50):
+    for number in range(10):
         made, data = sample(number), b""
         for metadata, payload in made:
             if payload is not None:
