@@ -179,6 +179,7 @@ def _largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_write_that_is_refused_half_way(name: str, place: Place) -> None:
     """No room for the first byte, or for the rest; Polars has errors of its own for that."""

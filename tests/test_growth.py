@@ -31,13 +31,13 @@ MOST = 2.5
 TRACE, OUT = "{trace}", "{out}"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "look": ("look", TRACE, "--json"),
-    "fixes": ("whatif", TRACE, "--json"),
+    "fixes": ("look", TRACE, "--fixes", "--json"),
     "report": ("report", TRACE, "-o", OUT + ".html"),
-    "share": ("share", TRACE, "--to", OUT),
+    "share": ("export", TRACE, "--to", "shared", "-o", OUT),
     "compare": ("compare", TRACE, "{other}", "--all"),
     "check": ("check", TRACE, "-g", "kernels < 9", "-g", "host-bound", "--all"),
-    "export": ("export", TRACE, "--csv", OUT + ".csv", "--speedscope", OUT + ".json"),
-    "guess": ("guess", "--from", TRACE),
+    "csv": ("export", TRACE, "--to", "csv", "-o", OUT + ".csv"),
+    "guess": ("check", TRACE, "--write"),
     "lesson": ("lesson", TRACE, "--json"),
     "job": ("job", "{job}", "--json", "--html", OUT + ".html"),
 }

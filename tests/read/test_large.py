@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 from corpus.build import gn_chunks
-from corpus.cases import G0
 from corpus.odd_files import ALL
-from corpus.odd_text import op
 from corpus.places import RECORDED
 
 MIB = 1 << 20
@@ -78,27 +76,6 @@ def test_memory_follows_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_string_of_one_gib(tmp_path: Path) -> None:
-    """A44: the record is beyond the limit on records too, so either limit may be the one that is
-    named.
-    """
-    path = tmp_path / "t.json"
-    head, tail = op("@").bytes().split(b'"@"')
-    with path.open("wb") as file:
-        file.write(head + b'"')
-        for _ in range(1024):
-            file.write(b"x" * MIB)
-        file.write(b'"' + tail)
-    result = read(path)
-    assert peak(result) < 300 * MIB
-    assert [note["code"] for note in result["ledger"]["notes"]] in (
-        ["limit_string"],
-        ["limit_event"],
-    )
-    assert (result["totals"]["kernels"], result["totals"]["gpu_busy_ns"]) == (1, 50_000)
-
-
-@pytest.mark.sweep
 def test_bomb_of_ten_gib(tmp_path: Path) -> None:
     """B29: ten GiB of blanks in ten MiB."""
     path = tmp_path / "t.json.gz"
@@ -128,22 +105,6 @@ def test_trace_of_two_and_a_half_gb(tmp_path: Path) -> None:
     assert totals["gpu_busy_ns"] == 50_000 * copies
     assert result["rss"] < 3 << 30
     assert 8 * result["workers_rss"] < 3 << 30
-
-
-@pytest.mark.sweep
-def test_offset_beyond_four_gib(tmp_path: Path) -> None:
-    """B32: the byte of a bad record past 2^32 is the right one."""
-    path = tmp_path / "t.json"
-    head, tail = G0[: G0.index(b"\n  ],")], G0[G0.index(b"\n  ],") :]
-    with path.open("wb") as file:
-        file.write(head + b",\n")
-        for _ in range(4100):
-            file.write(b" " * MIB)
-        planted = file.tell()
-        file.write(b'{"ph": "X", "ts": -1.-05, "dur": }' + tail)
-    assert planted > 1 << 32
-    result = read(path)
-    assert result["where"]["event_unparsable"][0][0] == planted
 
 
 LIMITED = """

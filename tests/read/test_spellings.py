@@ -105,11 +105,8 @@ SPELLINGS: dict[str, Callable[[Doc], bytes]] = {
     "unknown_keys": unknown_keys,
     "shift": shift,
     "rename_pids": rename_pids,
-    "gzip": lambda doc: gz(doc.bytes()),
     "split_members": split_members,
     "minified": lambda doc: doc.bytes("minified"),
-    "lines": lambda doc: doc.bytes("lines"),
-    "kineto": lambda doc: doc.bytes("kineto"),
     "old_order": lambda doc: doc.bytes("old_order"),
 }
 SUBJECTS: dict[str, Callable[[], Doc]] = {

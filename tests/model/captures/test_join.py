@@ -10,6 +10,7 @@ from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
 import foretrace as ft
 from foretrace.show.overview import summarize
+from foretrace.show.share.publish import Folder, copies
 
 COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
 
@@ -39,6 +40,8 @@ def written(nodes: Sequence[Node]) -> list[str]:
 
 def notes(trace: ft.Trace, code: str) -> list[str]:
     return [note.text for note in trace.ledger.notes if note.code == code]
+
+
 
 
 def test_another_order_of_copies_is_refused(tmp_path: Path) -> None:
@@ -72,9 +75,13 @@ def test_names_outweigh_the_number_of_nodes(tmp_path: Path) -> None:
     ) == written(nodes)
 
 
+
+
 def test_streams_in_any_order_are_told_by_names_with_one_meaning(tmp_path: Path) -> None:
     nodes = [("a", "op_a", [[8]]), ("b", "op_b", [[8]]), ("a", "op_c", [[8]])]
     assert ops(both(tmp_path, nodes, nodes, streams=(7, 8), named=True)) == ["", "op_b", ""]
+
+
 
 
 def test_numbers_of_nodes_give_the_order(tmp_path: Path) -> None:
@@ -145,6 +152,8 @@ def test_other_threads_launch_into_a_graph(tmp_path: Path) -> None:
     assert ops(joined(tmp_path, replay, capture)) == written(LAYER)
 
 
+
+
 def test_a_damaged_capture_is_one_line_and_the_first_screen_says_so(tmp_path: Path) -> None:
     capture, replay = Written(), Written()
     captured(capture, LAYER)
@@ -156,3 +165,23 @@ def test_a_damaged_capture_is_one_line_and_the_first_screen_says_so(tmp_path: Pa
     (line,) = notes(trace, "capture_left_out")
     assert line.startswith("cut.json.gz: ")
     assert "captures: 3 of 3 replayed GPU events fit no capture" in summarize(trace).notes
+
+
+def test_a_shared_copy_takes_the_captures_along(tmp_path: Path) -> None:
+    """Its replays had no ops, and ROCm's launches no kernels: another bound than the trace."""
+    capture, replay = Written(), Written()
+    captured(capture, LAYER, named=True)
+    capture.events[1]["args"] |= {"Concrete Inputs": ["", "99999999"]}
+    capture.events[4]["args"] |= {"Input Dims": [[131072, 64]], "Concrete Inputs": ["8388608"]}
+    replayed(replay, LAYER)
+    capture.save(tmp_path / "captures" / "alice_bs_8_rank0.json.gz")
+    trace = ft.open(replay.save(tmp_path / "run.json.gz"), cache=False)
+    (shared,) = copies(str(tmp_path / "run.json.gz"), Folder(tmp_path / "out"))
+    copy = ft.open(shared.place, cache=False)
+    (beside,) = Path(shared.place.replace(".json.gz", ".captures")).iterdir()
+    assert beside.name == "capture_00_bs_8_rank0.json.gz"
+    assert ops(copy) == ops(trace) == written(LAYER)
+    assert copy.captures[0].tables["launches"].equals(trace.captures[0].tables["launches"])
+    values = [each.concrete for each in copy.captures[0].arguments.signatures]
+    assert ["8388608"] in values
+    assert "99999999" not in str(values)

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from foretrace.cli import main
-<<<<<<< HEAD
 from foretrace.show.share.publish import Folder, copies
-=======
->>>>>>> 00fc0e51 (tests: what several tests of the reader and the model said of one branch is said once)
 
 pytestmark = pytest.mark.torch
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -64,7 +61,6 @@ def test_the_matmuls_stand_between(cpu_bundle: Path) -> None:
     assert len(document["not_fused"]) == 3
     assert {pair["reason"] for pair in document["not_fused"]} == {"a library kernel (extern)"}
     assert {pair["at_most_ns"] for pair in document["not_fused"]} == {None}, "no known bandwidth"
-<<<<<<< HEAD
 
 
 def test_a_shared_copy_leaves_the_records_here(cpu_bundle: Path, tmp_path: Path) -> None:
@@ -73,22 +69,3 @@ def test_a_shared_copy_leaves_the_records_here(cpu_bundle: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == [Path(shared.place).name]
 
 
-@pytest.mark.sweep  # the tests above read what Inductor compiled; other tests run the examples
-def test_the_example_shows_its_fused_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    torch = pytest.importorskip("torch")
-    sizes = ["--batch", "2", "--seq", "4", "--dim", "8", "--hidden", "16"]
-    torch._dynamo.reset()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", ["03_simple_mlp.py", "--compile", "--why", *sizes])
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    runpy.run_path(str(EXAMPLES / "03_simple_mlp.py"), run_name="__main__")
-    assert "kept the compiler's records in" in capsys.readouterr().err
-    kernel = kernel_of(why("traces/03_simple_mlp/2_4_8_16_compile.json"))
-    assert kernel["name"].startswith("cpp_fused")
-    assert kernel["launches"] == 3
-    assert {Path(source["file"]).name for source in kernel["sources"]} == {"03_simple_mlp.py"}
-=======
->>>>>>> 00fc0e51 (tests: what several tests of the reader and the model said of one branch is said once)
