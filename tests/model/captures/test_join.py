@@ -42,8 +42,6 @@ def notes(trace: ft.Trace, code: str) -> list[str]:
     return [note.text for note in trace.ledger.notes if note.code == code]
 
 
-
-
 def test_another_order_of_copies_is_refused(tmp_path: Path) -> None:
     trace = both(tmp_path, [LAYER[0], COPY, *LAYER[1:]], [COPY, *LAYER])
     assert ops(trace) == [""] * 4
@@ -75,13 +73,9 @@ def test_names_outweigh_the_number_of_nodes(tmp_path: Path) -> None:
     ) == written(nodes)
 
 
-
-
 def test_streams_in_any_order_are_told_by_names_with_one_meaning(tmp_path: Path) -> None:
     nodes = [("a", "op_a", [[8]]), ("b", "op_b", [[8]]), ("a", "op_c", [[8]])]
     assert ops(both(tmp_path, nodes, nodes, streams=(7, 8), named=True)) == ["", "op_b", ""]
-
-
 
 
 def test_numbers_of_nodes_give_the_order(tmp_path: Path) -> None:
@@ -150,8 +144,6 @@ def test_other_threads_launch_into_a_graph(tmp_path: Path) -> None:
     capture.add("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", pid=0, tid=3, args=copy)
     replayed(replay, LAYER)
     assert ops(joined(tmp_path, replay, capture)) == written(LAYER)
-
-
 
 
 def test_a_damaged_capture_is_one_line_and_the_first_screen_says_so(tmp_path: Path) -> None:

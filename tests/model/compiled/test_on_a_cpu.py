@@ -67,5 +67,3 @@ def test_a_shared_copy_leaves_the_records_here(cpu_bundle: Path, tmp_path: Path)
     [shared] = copies(str(cpu_bundle), Folder(tmp_path), cache=False)
     assert "the compiler's records beside it are not copied" in shared.notes[0]
     assert [path.name for path in tmp_path.iterdir()] == [Path(shared.place).name]
-
-
