@@ -19,8 +19,6 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Narrow = NDArray[Any]  # integers of whatever width holds them
 
-_SPREAD = 4  # entries of the table per value: beyond that a sort is quicker
-
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """The distinct values."""
@@ -71,7 +69,8 @@ def _offsets(values: NDArray[Any]) -> tuple[int, Ints] | None:
     if values.dtype.kind not in "iu" or values.dtype == np.uint64 or not len(values):
         return None
     low, high = int(values.min()), int(values.max())
-    if high - low > _SPREAD * len(values) + (1 << 10):
+    # entries of the table per value: beyond that a sort is quicker
+    if high - low > 4 * len(values) + (1 << 10):
         return None
     return low, values.astype(np.int64) - low
 

@@ -74,7 +74,6 @@ def mistake(said: str, trace: Analysis, tables: dict[str, pl.DataFrame]) -> Usag
 SECONDS = 60
 # beyond what the process holds before the query; a join of the largest recordings needs less
 MEMORY = 4 << 30
-TIMES_TABLES = 8
 MOST_SECONDS, MOST_MEMORY = 1_000_000, 1 << 60  # what the kernel can count
 STARTING_S = 30  # on a busy machine, an import takes this long at most
 _NO_MEMORY = {-signal.SIGABRT, -signal.SIGKILL}  # the second: the system as a whole had none left
@@ -123,7 +122,7 @@ class QueryProcess:
         tables = tables_of(trace, query)
         size = int(sum(table.estimated_size() for table in tables.values()))
         seconds = min(limits.seconds or SECONDS, MOST_SECONDS)
-        memory = min(limits.memory or max(MEMORY, size * TIMES_TABLES), MOST_MEMORY)
+        memory = min(limits.memory or max(MEMORY, size * 8), MOST_MEMORY)
         bounds = {"seconds": seconds, "memory": memory}
         request = bounds | {"query": query, "rows": rows, "tables": list(tables)}
         with ExitStack() as opened:

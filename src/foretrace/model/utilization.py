@@ -32,10 +32,8 @@ from foretrace.schema.device import Device
 
 # With less of the time covered a figure says more about the trace than about the program.
 MOST = 0.5
-MOST_OF_FLOOR = 0.9
 # From here on what is left out is less than a figure of two digits shows.
 NEARLY_ALL = 0.99
-REPEAT = "repeat_kv"  # the group of these copies
 
 
 class Utilization(Struct, frozen=True):
@@ -115,7 +113,7 @@ def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
     ideal = ideal_times(trace, device)
     works = [span.work[ideal.matmul[span.work]] for span in spans]
     columns = (ideal.byte_ns, ideal.flop_ns)
-    if any((_covered(trace, column, works) or 0.0) < MOST_OF_FLOOR for column in columns):
+    if any((_covered(trace, column, works) or 0.0) < 0.9 for column in columns):
         return None
     repeated = _repeated(trace) / device.bytes_per_s * 1e9
     pairs = zip(works, spans, strict=True)
@@ -140,7 +138,7 @@ def _repeated(trace: Analysis) -> Floats:
     cache holds each key and value once.
     """
     repeated = np.zeros(len(trace.gpu))
-    rows = np.flatnonzero(trace.work_groups == REPEAT)
+    rows = np.flatnonzero(trace.work_groups == "repeat_kv")  # the group of these copies
     op = trace.origins.op[rows]
     number = trace.origins.arguments.numbers(op)
     _, first, place = np.unique(number, return_index=True, return_inverse=True)

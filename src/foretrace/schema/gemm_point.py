@@ -14,7 +14,6 @@ LAYOUTS = ("tn", "nn", "nt", "tt")
 DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
 NARROW = ("bf16", "fp16", "fp8")  # types whose aligned matmuls run on nvjet on Hopper
 EPILOGUES = ("none", "bias", "bias_gelu", "bias_relu")
-ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}
 # the widest load of one thread, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
 
@@ -48,7 +47,7 @@ class GemmPoint(NamedTuple):
     @property
     def bytes_each(self) -> int:
         """Bytes of one element of x or W."""
-        return ELEMENT_BYTES[self.dtype]
+        return {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}[self.dtype]
 
     @property
     def bytes(self) -> int:

@@ -181,9 +181,6 @@ MATMUL = CostKind(
 )
 
 
-FP4_GROUP = 16  # values that share a scale of nvfp4
-
-
 def _dynamic_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     source, out = call.need(1), call.need(0)
     if any(mark in kernel.name.lower() for mark in ("max", "reduce", "absmax")):
@@ -197,7 +194,8 @@ def _fp4(call: OpCall) -> Cost | None:
     if first.type == "unsigned char":
         return moved([second, call.tensor(3)], [first, call.tensor(2)], second.elements)
     count = first.elements
-    writes = [Tensor((each,), "unsigned char") for each in (count // 2, count // FP4_GROUP)]
+    # values that share a scale of nvfp4
+    writes = [Tensor((each,), "unsigned char") for each in (count // 2, count // 16)]
     return moved([first, second], writes, count)
 
 
@@ -228,9 +226,6 @@ QUANTIZE = CostKind(
 )
 
 
-SIXTEEN = "c10::BFloat16"
-
-
 def _narrow(
     left_at: int = 0,
     right_at: int = 1,
@@ -254,7 +249,7 @@ def _narrow(
         *rows, inner = left.dims
         if inner != depth:
             return None
-        wide = left.type if SIZES.get(left.type, 0) > 1 else SIXTEEN
+        wide = left.type if SIZES.get(left.type, 0) > 1 else "c10::BFloat16"
         out = Tensor((*rows, columns), call.scalar_type(dtype) or wide)
         given = call.tensor(out_at)
         if given is not None and given.elements == out.elements:

@@ -28,9 +28,6 @@ PEAKS = Path(__file__).with_name("peaks.toml")
 # A partition or a cut-down sibling carries the big card's name and one of these words, but not the
 # card's peaks.
 OTHER_CARD = frozenset({"mig", "laptop", "nvl", "vgpu", "d"})
-# What a trace reports lies a little below the nominal size: from 0.01% (MI300X) to 1.5% (A100, 39.4
-# of 40 GiB).
-MEMORY_TOLERANCE = 0.05
 
 SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured for the package
 
@@ -100,7 +97,9 @@ def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int
         return False
     if not memory_bytes or not device.memory_bytes:
         return True
-    return abs(memory_bytes / device.memory_bytes - 1) <= MEMORY_TOLERANCE
+    # What a trace reports lies a little below the nominal size: from 0.01% (MI300X) to 1.5% (A100,
+    # 39.4 of 40 GiB).
+    return abs(memory_bytes / device.memory_bytes - 1) <= 0.05
 
 
 def folder() -> Path | None:

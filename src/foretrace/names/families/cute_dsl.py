@@ -28,7 +28,6 @@ _NAME = (
 _FUNCTION = (
     r"kernel_cutlass_(?P<function>\w+?)_(?=tensorptr|tensor\d|CopyAtom_|TiledMMA_|TiledCopy_|\d+$)"
 )
-FLOAT8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
 
 def class_of(name: str) -> re.Match[str] | None:
@@ -73,7 +72,7 @@ def _attention(r: NameParser) -> KernelId | None:
 def put_dtype(r: NameParser) -> None:
     """The type of the first pointer, where the name states it."""
     if pointer := rx(r"tensorptr(bf16|f16|f32|f64|i8|i32|u8|f8E4M3FN|f8E5M2)").search(r.name):
-        dtype = FLOAT8.get(pointer[1]) or WORDS[pointer[1]]
+        dtype = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}.get(pointer[1]) or WORDS[pointer[1]]
         r.put(pointer[0], "dtype_in", dtype, "type of the first tensor: {}")
 
 

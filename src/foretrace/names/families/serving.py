@@ -40,7 +40,6 @@ _BMM = (
     rf"(?:_c(?:ga)?(?P<cluster>{TRIPLE}))?(?P<rest>\w*)(?:\(|$)"
 )
 GEMM_TYPES_TRTLLM = {"out": "dtype_out", "a": "dtype_a", "b": "dtype_b", "acc": "dtype_acc"}
-QUANT = {"0": "fp4", "1": "fp4", "2": "mxfp8"}
 
 
 @family("trtllm_fmha", 12, "head_dim mask page_size tile_q persistent phase", hint=f"^{_FMHA}")
@@ -107,7 +106,7 @@ def _quantize(r: NameParser) -> KernelId | None:
     r.put(r.base, "op", "quantize", "converts to fewer bits, one scale per block")
     r.read(r.arg(1), "dtype_in", "reads {}")
     r.read(r.arg(2), "block")
-    bits = QUANT.get(r.arg(0)[-1:], "fewer bits")
+    bits = {"0": "fp4", "1": "fp4", "2": "mxfp8"}.get(r.arg(0)[-1:], "fewer bits")
     return r.done("pointwise", f"block quantize {{dtype_in}}->{bits}")
 
 

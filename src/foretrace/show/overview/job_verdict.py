@@ -283,7 +283,6 @@ LABELS = {
 }
 ONE_STEP = 0.9  # of what the others wait: the other steps are not worth a word
 NOTHING = "the traces prove no fix worth 1% of the time"
-NEARLY = 0.95  # all of it
 UNEVEN = 1.1  # mean to median step, from which both are said
 
 
@@ -399,7 +398,7 @@ def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
     """`15.3 ms per step for it, at most 8.21 ms (7.0%) of it without compute`."""
     wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
     per = f"{job_lines.per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
-    if alone >= NEARLY * wait:
+    if alone >= 0.95 * wait:  # all of it
         return f"{job_lines.of_step(document, wait)}{per}"
     bare = job_lines.of_step(document, alone)
     return f"{time_text(wait)}{per}, at most {bare} of it without compute"

@@ -39,7 +39,6 @@ from foretrace.show.overview.page import Line
 from foretrace.show.overview.predictions import first_text, next_fix, no_fix, then_text
 from foretrace.show.overview.trust import MILD, trust_lines
 
-UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
 ROLES = 4  # that one phrase can name
 NAMED = 4  # rules or fixes that the line of ignored ones names
 REASON = 80  # characters of the user's reason that it shows
@@ -251,7 +250,7 @@ def _unknown(look: Look, step: MeasuredStep | None) -> Iterator[str]:
         words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
     is_idle, by_bound = step and step.bound in ("host", "sync"), step.by_bound if step else {}
     share = by_bound.get("unknown", 0) / max(sum(by_bound.values()), 1) if is_idle else 0.0
-    if share >= UNKNOWN_SHARE:
+    if share >= 0.1:  # of GPU time in kernels without a known cost that is worth a word
         words.append(f"the cost of kernels with {percent_text(share)} of GPU time")
     if words:
         yield f"not in the trace: {', '.join(words)}"

@@ -53,7 +53,6 @@ from foretrace.show.render.terminal import (
     stem,
 )
 
-MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TITLES = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}
 BARE = "wall, no profiler"  # known where both traces have a run record
@@ -76,7 +75,7 @@ COUNTS: dict[str, Callable[[Side], int]] = {
 def quantities(every: Sequence[Comparison]) -> Section:
     """Times and counts of each trace, and their ratio to A."""
     title = TITLES[every[0].unit.kind]
-    if len(every) > MOST_COLUMNS:
+    if len(every) > 4:  # traces beside A that fit as columns
         shown = {name: TIMES[name] for name in ("GPU time", "host, profiled", "wall, profiled")}
         base = [cell for time in shown.values() for cell in (time_text(time(every[0]).a), "")]
         rows = [["A", *base, count_text(len(every[0].a.kernels))]]
