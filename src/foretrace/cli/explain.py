@@ -73,7 +73,7 @@ def _explain_kernels(
 
     from foretrace.names import families
     from foretrace.schema.documents.explain import DecodedName, OnCard
-    from foretrace.show.render import kernel_name
+    from foretrace.show.render.manual_page import kernel_text
 
     if len(names) > 2 and not listed:
         raise UsageError(f"{len(names)} names: give one, or two to compare, each in quotes")
@@ -97,7 +97,7 @@ def _explain_kernels(
         click.echo(json.dumps(to_builtins(answers if listed else answers[0])))
         return
     for answer in answers:
-        click.echo(kernel_name.text(answer))
+        click.echo(kernel_text(answer))
 
 
 def _arch(card: str) -> str:

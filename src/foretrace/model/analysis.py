@@ -20,9 +20,8 @@ from foretrace.model.groups import Grouped
 from foretrace.model.host import step_number
 from foretrace.model.idle import Gaps, Idle, Spent
 from foretrace.model.intervals import Ints
-from foretrace.model.kernels import work_table
+from foretrace.model.kernels import Order, work_table
 from foretrace.model.module_calls import ModuleCalls, names_outside
-from foretrace.model.order import Order
 from foretrace.model.recording import Recording
 from foretrace.model.serving import Served
 from foretrace.schema.tables import KINDS, TABLES

@@ -9,11 +9,11 @@ import pytest
 
 from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
 from corpus.places import RECORDED
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.schema.documents.look import GroupRow
 from foretrace.schema.kernel import KernelId
 from foretrace.show.overview.groups import CaseTime, GroupWork, group_rows, limited_by
-from foretrace.show.overview.modules import module_rows
+from foretrace.show.overview.look_document import module_rows
 from foretrace.show.overview.page import folded
 from opened_traces import open_made, opened
 

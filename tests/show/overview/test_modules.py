@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foretrace.schema.documents.look import ModuleRow
-from foretrace.show.overview.modules import ModuleNode, folded_tree, kinds
+from foretrace.show.overview.look_document import ModuleNode, folded_tree, kinds
 from foretrace.show.render.look_page import module_sections
 from foretrace.show.render.terminal import drawn
 from opened_traces import overview

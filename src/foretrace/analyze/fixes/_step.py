@@ -30,8 +30,8 @@ from foretrace.model.autograd import AutogradNodes
 from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.costs.limits import memory_rate
 from foretrace.model.intervals import Bools, Ints, split_by
+from foretrace.model.kernels import Case
 from foretrace.model.metadata import device_of
-from foretrace.model.order import Case
 from foretrace.model.recording import op_call
 from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_profiler
 from foretrace.model.trace import Trace

@@ -32,8 +32,8 @@ from foretrace.model import cpu_ops
 from foretrace.model.autograd import ENGINE
 from foretrace.model.compiled import provenance
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.kernels import Case
 from foretrace.model.module_calls import PREFIX
-from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.model.tree import DEEPEST, summed
 from foretrace.names import families

@@ -25,8 +25,8 @@ from foretrace.model.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.idle import Idle, lost_launches, unproven, windows_of
 from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.kernels import Case
 from foretrace.model.metadata import device_of
-from foretrace.model.order import Case
 from foretrace.model.recording import op_call
 from foretrace.model.trace import Trace
 from foretrace.schema.device import Device

@@ -24,7 +24,7 @@ import numpy as np
 from foretrace.analyze.rules._seen import BACKWARD, LISTED, Found, Seen, listing, rule, shapes_text
 from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 # ATen's kernel tries the tanh form first: the first lambda of this function is it, the second the
 # error function.

@@ -21,7 +21,7 @@ import numpy as np
 from foretrace.analyze.rules._seen import LAYOUT, Found, Seen, cast_of, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.intervals import Ints, split_by
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.schema.tables import NONE
 
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})

@@ -27,7 +27,7 @@ from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 

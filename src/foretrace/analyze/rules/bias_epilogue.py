@@ -23,7 +23,7 @@ import numpy as np
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, bare, listing, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.limits import traffic_ns
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})

@@ -34,7 +34,7 @@ from foretrace.analyze.rules._seen import (
     shapes_text,
 )
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 MATMULS = frozenset({"gemm", "gemv", "conv"})
 VECTOR, MATRIX = "a bias vector", "a whole matrix"

@@ -20,7 +20,7 @@ from typing import Any
 
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, amount_text, cast_of, rule
 from foretrace.base.units import plural
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 FIRST = "which tensors need the wider type"
 

@@ -33,7 +33,7 @@ from foretrace.analyze.rules._seen import Found, Seen, listing, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 MATMULS = ("gemm", "gemv", "conv", "attention")
 # Groups: compiling a model leaves its optimizer and the buckets of DDP as they are.

@@ -27,7 +27,7 @@ from __future__ import annotations
 from foretrace.analyze.rules._seen import Found, Group, Seen, matmul_ns, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.costs import Tensor
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.schema.finding import Finding
 
 # The argument that is the mask.

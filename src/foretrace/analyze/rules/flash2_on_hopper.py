@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 NAMESPACE = "pytorch_flash::"
 # cuDNN was measured with head sizes 64 and 128.

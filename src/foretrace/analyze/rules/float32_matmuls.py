@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 # The setting that allows TF32, by the role of the kernels.
 SETTINGS = {

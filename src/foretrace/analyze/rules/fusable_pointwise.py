@@ -45,7 +45,7 @@ from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.model.arguments import made, operands
 from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Ints, split_by
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule, shapes_text
 from foretrace.base.units import flops_text, plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 # A smaller matmul takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an H200.
 SMALL_FLOPS = 1_000_000_000

@@ -27,7 +27,7 @@ import polars as pl
 
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule, shortened
 from foretrace.base.units import plural, time_text, times_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.model.reach import VIEWS
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more

@@ -28,7 +28,7 @@ import numpy as np
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import percent_text, plural
 from foretrace.model.costs.limits import occupancy
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 BOUNDS = {
     "compute": "It is compute-bound all the same",

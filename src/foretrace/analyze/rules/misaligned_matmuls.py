@@ -25,7 +25,7 @@ from msgspec import Struct
 from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, generation, listing, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16

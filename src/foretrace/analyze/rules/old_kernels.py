@@ -29,7 +29,7 @@ from foretrace.analyze.rules._seen import (
 from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 ROLES = frozenset({"gemm", "conv", "attention"})
 

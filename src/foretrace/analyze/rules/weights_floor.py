@@ -26,7 +26,7 @@ from __future__ import annotations
 from foretrace.analyze.rules._seen import BACKWARD, Facts, Found, Group, Seen, matmul_ns, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs import Tensor
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 
 WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
 ROLES = frozenset({"gemm", "gemv"})

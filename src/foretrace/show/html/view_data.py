@@ -19,7 +19,7 @@ from foretrace.base.units import time_text
 from foretrace.model.flame import RAN, FlameViews, Stacked
 from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
+from foretrace.model.kernels import Case
 from foretrace.model.trace import Trace
 from foretrace.model.traced_memory import Holder, over_time
 from foretrace.names.gemms import table

@@ -19,8 +19,8 @@ from foretrace.model.autograd import STEP
 from foretrace.model.costs.limits import AT_ROOF
 from foretrace.model.idle import spent_in
 from foretrace.model.intervals import Floats, Ints
+from foretrace.model.kernels import Case
 from foretrace.model.module_calls import PREFIX
-from foretrace.model.order import Case
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families

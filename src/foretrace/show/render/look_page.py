@@ -27,8 +27,8 @@ from foretrace.schema.documents.look import (
     TrustEntry,
 )
 from foretrace.schema.ledger import NoteEntry
+from foretrace.show.overview.look_document import PASSES, ModuleNode, folded_tree, kinds
 from foretrace.show.overview.measured_step import saving_text
-from foretrace.show.overview.modules import PASSES, ModuleNode, folded_tree, kinds
 from foretrace.show.overview.on_cpu import cpu_groups
 from foretrace.show.overview.page import (
     MOST,
