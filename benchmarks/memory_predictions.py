@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze.memory_fixes import accumulate, peak_at_batch, predicted, smaller_logits
+from foretrace.analyze.memory_fixes import fixes, peak_at_batch, predicted
 from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read import recordings
@@ -73,7 +73,7 @@ SHIPPED = {"leak": "gpt_leak", "logits_50k": "gpt_logits", "no_grad": "gpt_no_gr
 TIMES = {"twice the batch": 2, "four times the batch": 4}
 NAMED = ("zero_grad", "zero_grad_gpt", "h_zero_vit")  # without owners such gradients are unknown
 KINDS = {"parameter": "parameters", "gradient": "gradients", "optimizer": "optimizer state"}
-LOGITS, SPLIT = smaller_logits.PARTS, accumulate.PARTS
+LOGITS, SPLIT = fixes.LOGITS_PARTS, fixes.BATCH_PARTS
 
 
 def rows(folder: Path, truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -91,10 +91,10 @@ def _row(name: str, fix: str, snapshot: Snapshot, truth: dict[str, Any]) -> dict
         snapshot = replace(snapshot, owners=owners)
     view = MemoryView(snapshot, snapshot.histories[0])
     counted = "peak_reserved" if fix == "expandable_segments" else "requested_peak"
-    smaller_logits.PARTS, accumulate.PARTS = LOGITS, SPLIT
+    fixes.LOGITS_PARTS, fixes.BATCH_PARTS = LOGITS, SPLIT
     found = device_document(view).fixes
     row = {"name": name, "fix": fix, "first": found[0].name if found else "", "bytes": bad[counted]}
-    smaller_logits.PARTS, accumulate.PARTS = (PARTS.get(name, each) for each in (LOGITS, SPLIT))
+    fixes.LOGITS_PARTS, fixes.BATCH_PARTS = (PARTS.get(name, each) for each in (LOGITS, SPLIT))
     told = [each for each in predicted(view) if each.fix == fix]
     if fix in TIMES:
         row["predicted"] = peak_at_batch(view, TIMES[fix])

@@ -266,7 +266,13 @@ class Tables:
         found = keyed(segment)
         device, addr, stream = (number(found.get(key)) for key in ("device", "address", "stream"))
         size = number(found.get("total_size"), MOST)
-        if device is None or addr is None or size is None or stream is None:
+        if (
+            device is None
+            or addr is None
+            or size is None
+            or stream is None
+            or addr + size > LARGEST
+        ):
             self.lost["segments with a number that cannot be one"] += 1
             return
         self.add_bytes(size)

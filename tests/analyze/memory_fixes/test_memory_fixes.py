@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 
 from drawn_snapshot import (
@@ -22,13 +20,13 @@ from drawn_snapshot import (
 )
 from foretrace.analyze.memory_fixes import (
     MemoryProposal,
+    fixes,
     largest_batch,
-    memory_fixes,
     peak_at_batch,
     peak_of,
     predicted,
 )
-from foretrace.analyze.memory_fixes._plan import FREE, NUMBERS, TIME
+from foretrace.analyze.memory_fixes.plan import FREE, NUMBERS, TIME
 from foretrace.model.allocator.categories import by_category
 from foretrace.model.allocator.view import MemoryView
 
@@ -52,7 +50,7 @@ PAIRS = {
 
 
 def proposed(fix: str, view: MemoryView) -> list[MemoryProposal]:
-    return list(import_module(f"foretrace.analyze.memory_fixes.{fix}")._find.find(view))
+    return list(getattr(fixes, fix).find(view))
 
 
 def peak_with(fix: str, view: MemoryView) -> int:
@@ -288,7 +286,7 @@ def _reserving(pages: int, *, expandable: bool = False, before: bool = False) ->
 
 
 def test_free_fixes_come_first_and_those_that_change_numbers_last() -> None:
-    costs = {fix.name: fix.costs for fix in memory_fixes()}
+    costs = {fix.name: fix.costs for fix in fixes.FIXES}
     assert [costs[name] for name in ("set_to_none", "accumulate", "half_precision_state")] == [
         FREE,
         TIME,

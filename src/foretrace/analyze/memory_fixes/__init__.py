@@ -1,21 +1,17 @@
-"""What lowers the peak of memory, and to how much: one file per fix.
-
-A file declares its fix with `@memory_fix(...)`; its docstring is the manual. The function looks at
-the lifetimes of a snapshot and yields proposals: the order to the user, the evidence, and the
-lifetimes as they would be. The peak of those is the prediction. Adding a file is all it takes.
-"""
+"""What the fixes of `fixes.py` bring: the peak of memory with each, and with a larger batch."""
 
 from __future__ import annotations
-
-import sys
-from functools import cache
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.memory_fixes import _plan
-from foretrace.analyze.memory_fixes._plan import MemoryFix, MemoryProposal, NewLives, PeakPlan
-from foretrace.base import plugins
+from foretrace.analyze.memory_fixes.fixes import FIXES
+from foretrace.analyze.memory_fixes.plan import (
+    MemoryProposal,
+    NewLives,
+    PeakPlan,
+    grows_with_batch,
+)
 from foretrace.model.allocator.categories import curve
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
@@ -33,13 +29,6 @@ class PeakPrediction(Struct, frozen=True):
     costs: int
 
 
-@cache
-def memory_fixes() -> list[MemoryFix]:
-    """Every fix, in order of name."""
-    group = "foretrace.memory_fixes"
-    return plugins.declared(sys.modules[__name__], "_find", MemoryFix, group)
-
-
 def predicted(view: MemoryView) -> list[PeakPrediction]:
     """What each fix would bring: first those that cost nothing, then time, then exact numbers.
 
@@ -47,7 +36,7 @@ def predicted(view: MemoryView) -> list[PeakPrediction]:
     """
     found = [
         PeakPrediction(fix.name, each, peak_of(each.lives, view), max(each.costs, fix.costs))
-        for fix in memory_fixes()
+        for fix in FIXES
         for each in fix.find(view)
     ]
     worth = [each for each in found if _brings(view, each) >= WORTH]
@@ -63,14 +52,14 @@ def peak_of(lives: NewLives, view: MemoryView) -> int:
 
 def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
     """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
-    lives, rows = PeakPlan(view).new, _plan.grows_with_batch(view) if rows is None else rows
+    lives, rows = PeakPlan(view).new, grows_with_batch(view) if rows is None else rows
     lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
     return peak_of(lives, view)
 
 
 def largest_batch(view: MemoryView, room: int) -> int | None:
     """How many times the batch fits into so many bytes: a whole number; None where none does."""
-    rows = _plan.grows_with_batch(view)
+    rows = grows_with_batch(view)
     if not len(rows) or view.peak_bytes > room:
         return None
     low, high = 1, 2

@@ -325,7 +325,10 @@ def categories(
     sized = lives.kept & np.isin(lives.size, _CUBLAS_BYTES) & (ran != OPTIMIZER)
     found[named | sized & (found != PARAMETER)] = WORKSPACE
     _before(found, snapshot, history, lives, facts)
-    found[_in_graph_pool(snapshot, history.device, lives)] = GRAPH
+    for segment in snapshot.segments:
+        if segment.graph and segment.device == history.device:
+            inside_pool = (segment.addr <= lives.addr) & (lives.addr < segment.addr + segment.size)
+            found[inside_pool & lives.kept] = GRAPH
     # the names that the program gave to what is live at the end
     kinds = {owner.addr: _KINDS.get(owner.kind, KEPT) for owner in snapshot.owners}
     for row in np.flatnonzero(lives.kept).tolist() if kinds else ():
@@ -392,7 +395,9 @@ def _before(
     # a block keeps its stack where an earlier history saw it
     ran = np.where(lives.stack[rows] == NO_STACK, OUTSIDE, facts.ran[lives.stack[rows]])
     found[rows[ran == BACKWARD]], found[rows[ran == OPTIMIZER]] = GRADIENT, STATE
-    gradients, states = _gradients_of_a_step(lives, found), _states(snapshot)
+    gradients = _gradients_of_a_step(lives, found)
+    optimizers = {mark.name.split("#")[-1].split(".")[0] for mark in snapshot.marks}
+    states = max((count for name, count in _STATES.items() if name in optimizers), default=2)
     held = rows[(found[rows] == PARAMETER) & lives.kept[rows]]
     for size, count in gradients.items():
         same = held[lives.size[held] == size]
@@ -416,20 +421,6 @@ def _gradients_of_a_step(lives: Lifetimes, found: Numbers) -> Counter[int]:
     # the gradients of one step are live together: those at the first release, or at the end
     together = rows[(lives.start[rows] < ends.min()) & (ends >= ends.min())]
     return Counter(lives.size[together].tolist())
-
-
-def _states(snapshot: Snapshot) -> int:
-    names = {mark.name.split("#")[-1].split(".")[0] for mark in snapshot.marks}
-    known = [count for name, count in _STATES.items() if name in names]
-    return max(known, default=2)
-
-
-def _in_graph_pool(snapshot: Snapshot, device: int, lives: Lifetimes) -> Bools:
-    pools = [each for each in snapshot.segments if each.graph and each.device == device]
-    found = np.zeros(len(lives), np.bool_)
-    for segment in pools:
-        found |= (segment.addr <= lives.addr) & (lives.addr < segment.addr + segment.size)
-    return found & lives.kept
 
 
 def by_category(size: Numbers, category: Numbers, rows: Sequence[int] | Numbers) -> dict[str, int]:

@@ -64,7 +64,7 @@ Found = Iterator[MemoryProposal]
 
 
 class MemoryFix(Struct, frozen=True):
-    """One kind of change; the docstring of its module is the manual.
+    """One kind of change; the docstring of its function is the manual.
 
     `costs` is nothing, time, or numbers that come out otherwise.
     """
@@ -100,14 +100,14 @@ class PeakPlan:
 
 
 def memory_fix(title: str, costs: int = FREE) -> Callable[[Callable[[PeakPlan], Found]], MemoryFix]:
-    """Declare a function as the fix of its file, which has the file's name."""
+    """Declare a function as the fix of its name."""
 
     def declared(find: Callable[[PeakPlan], Found]) -> MemoryFix:
         @wraps(find)
         def found(view: MemoryView) -> Found:
             return find(PeakPlan(view))
 
-        return MemoryFix(find.__module__.rpartition(".")[2], title, found, costs)
+        return MemoryFix(find.__name__, title, found, costs)
 
     return declared
 

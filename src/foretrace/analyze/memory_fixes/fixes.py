@@ -1,0 +1,448 @@
+"""What lowers the peak of memory: one function for each fix, whose docstring is its manual.
+
+A fix looks at the lifetimes of a snapshot and yields proposals: the order to the user, the
+evidence, and the lifetimes as they would be. The peak of those is the prediction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from foretrace.analyze.memory_fixes.plan import (
+    NUMBERS,
+    TIME,
+    Found,
+    MemoryProposal,
+    PeakPlan,
+    grows_with_batch,
+    line_of,
+    memory_fix,
+    repeated_call,
+    weight_copies,
+)
+from foretrace.base.units import bytes_text, percent_text, plural
+from foretrace.model.allocator.categories import (
+    ACTIVATION,
+    BACKWARD,
+    BEFORE_LINE,
+    GRADIENT,
+    INPUT,
+    KEPT,
+    OPTIMIZER,
+    OPTIMIZER_STEP,
+    PARAMETER,
+    STATE,
+    TEMPORARY,
+    grows,
+)
+from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.snapshot import Numbers
+
+BATCH_PARTS = 4
+LEAST_STATE_BYTES = 16_384  # 4,096 values of float32: what bitsandbytes leaves as it is
+PAGE = 2 << 20
+LEAST_IDLE = 0.1  # of what is reserved: a smaller part is usual
+LEAST_COPIED = 0.5  # of the bytes of parameters that have a copy of half their size
+AHEAD = 3  # allocations that an op may still need: its input, its output, one between
+FUSED = {"Adam", "AdamW", "Adagrad", "SGD"}
+LOGITS_PARTS = 8
+NEAR = 12  # allocations: the head and its casts, and their gradients; not the last block
+LOSSES = {"cross_entropy", "nll_loss", "log_softmax"}
+
+
+@memory_fix("Split the batch", TIME)
+def accumulate(plan: PeakPlan) -> Found:
+    """Split the batch and accumulate the gradients.
+
+    What it shows: the peak with a quarter of the batch at a time.
+
+    How it is computed: what grows with the batch counts a quarter, and the gradients live through
+    the whole step.
+
+    When it is wrong: small batches use the GPU less, so a step takes longer. Batch norm sees the
+    small batch.
+    """
+    view = plan.view
+    rows = grows_with_batch(view)
+    if not (view.trains or view.oom is not None) or not len(rows):
+        return
+    plan.new.size[rows] //= BATCH_PARTS
+    gradients = np.flatnonzero((view.category == GRADIENT) & ~view.lives.before)
+    # the step of a gradient begins once the gradients of the step before are freed
+    start, end = view.lives.start[gradients], view.lives.end[gradients]
+    steps = np.array([first for first, _ in view.steps])
+    begins = [max([first, *end[(start < first) & (end > first)]]) for first in steps]
+    mine = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
+    plan.new.start[gradients] = np.minimum(start, np.array(begins)[mine])
+    held, size = plan.at_peak(rows)
+    normed = any("batch_norm" in words for words in view.facts.words)
+    parts = BATCH_PARTS
+    yield plan.proposal(
+        f"split the batch in {parts} and accumulate the gradients",
+        f"{size} at the peak grow with the batch",
+        f"for part in batch.chunk({parts}): (loss(part) / {parts}).backward(); then step()",
+        held,
+        f"{parts} smaller passes for one: 14% more time in a measured pair"
+        + ("; batch norm sees each part alone: compare the loss" if normed else ""),
+        costs=NUMBERS if normed else TIME,
+    )
+
+
+@memory_fix("Checkpoint the blocks", TIME)
+def checkpoint_blocks(plan: PeakPlan) -> Found:
+    """Checkpoint the repeated blocks of a model.
+
+    What it shows: the peak when each block keeps its input alone, and computes its activations
+    again in the backward pass.
+
+    How it is computed: activations below the line that calls the blocks live from the first release
+    in their own block, not from the forward pass. The last one of each block stays: it is the next
+    block's input. Where memory ran out in the forward pass, the peak is the one up to there.
+
+    When it is wrong: the forward pass runs twice. Blocks of very different sizes, or a peak in the
+    loss, gain less.
+    """
+    view = plan.view
+    rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
+    trains = view.trains or view.oom is not None  # the first forward pass may be too large
+    found = repeated_call(view, rows) if trains and len(rows) else None
+    if found is None:
+        return
+    new, held = plan.new, 0
+    for call in found.calls:
+        inner = call[:-1]
+        # memory ran out before their backward pass
+        if (view.lives.end[call] >= view.history.failed_at).all():
+            new.end[inner] = int(new.start[call[-1]]) + 1
+        else:
+            # one event earlier than the first release: all of the block is there again
+            first = int(view.lives.end[call].min()) - 1
+            new.start[inner] = max(first, int(new.start[call[-1]]))
+        held = max(held, int(view.lives.size[inner].sum()))
+    inner = np.concatenate([call[:-1] for call in found.calls])
+    rows, size = plan.at_peak(inner)
+    order = f"checkpoint the {plural(found.blocks, 'block')} called at {line_of(view, found.frame)}"
+    why = f"{size} of activations live from their forward to their backward pass; "
+    why += f"one block needs {bytes_text(held)}"
+    write = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
+    cost = "one more forward pass of the blocks: 17 to 81% more time in four measured pairs"
+    yield plan.proposal(order, why, write, rows, cost)
+
+
+@memory_fix("Drop a name earlier")
+def earlier_release(plan: PeakPlan) -> Found:
+    """Drop a name when its use is over.
+
+    What it shows: the peak without tensors of one step that live on into the next.
+
+    How it is computed: activations of a step that are freed after the next forward pass began are
+    freed at the end of their own step.
+
+    When it is wrong: the tensor may be used after the step, for a metric or a state.
+    """
+    view = plan.view
+    ends = np.array([end for _, end in view.steps])
+    if not view.trains or len(ends) < 2:
+        return
+    kinds = np.isin(view.category, (ACTIVATION, INPUT, KEPT))
+    own = ends[np.searchsorted(ends, view.lives.start, side="right").clip(max=len(ends) - 1)]
+    late = np.flatnonzero(kinds & (view.lives.end > own) & (own < view.lives.events))
+    late = np.union1d(late, np.flatnonzero(view.lives.before & (view.category == ACTIVATION)))
+    # at the peak a step's own tensors are in use
+    ended = view.lives.before[late] | (own[late] <= view.peak)
+    held, size = plan.at_peak(late[ended])
+    if not len(held):
+        return
+    plan.new.end[late] = np.where(view.lives.before[late], 0, own[late])
+    order = f"drop what {_largest_line(view, held)} made before the next step"
+    why = f"{size} of earlier steps are live at the peak"
+    yield plan.proposal(order, why, "del logits, or keep loss.item() instead of the tensor", held)
+
+
+def _largest_line(view: MemoryView, held: Numbers) -> str:
+    """The line with the most bytes; of what is older than the history, that of an equal size."""
+    total = Counter[str]()
+    for row in held.tolist():
+        total[view.line(row)] += int(view.lives.size[row])
+    line = total.most_common(1)[0][0]
+    if line != BEFORE_LINE:
+        return line
+    largest = view.lives.size[held].max()
+    others = np.flatnonzero((view.lives.size == largest) & ~view.lives.before)
+    return next((view.line(int(row)) for row in others), line)
+
+
+@memory_fix("8-bit optimizer state", NUMBERS)
+def eight_bit_state(plan: PeakPlan) -> Found:
+    """Keep the optimizer's state in 8 bits.
+
+    What it shows: the peak when each value of the optimizer's state takes a quarter of its bytes.
+
+    How it is computed: optimizer state of at least 16 kB counts a quarter; smaller tensors stay, as
+    libraries leave them in float32.
+
+    When it is wrong: state that is not float32 shrinks less. The figure is arithmetic: no recording
+    of ours has such an optimizer. Where several GPUs train one model, sharding the state (ZeRO,
+    FSDP) divides it by their number instead, and changes no value.
+    """
+    view = plan.view
+    rows = np.flatnonzero((view.category == STATE) & (view.lives.size >= LEAST_STATE_BYTES))
+    held, size = plan.at_peak(rows)
+    if not len(held):
+        return
+    plan.new.size[rows] //= 4
+    yield plan.proposal(
+        "keep the optimizer's state in 8 bits, or shard it over several GPUs",
+        f"optimizer state is {size} at the peak",
+        "bitsandbytes.optim.AdamW8bit(params), or FSDP",
+        held,
+        "8 bits change the updates: compare the loss",
+    )
+
+
+@memory_fix("Expandable segments")
+def expandable_segments(plan: PeakPlan) -> Found:
+    """Let segments grow instead of taking new ones.
+
+    What it shows: what is reserved when the allocator maps pages behind a segment that grows, so
+    that free parts of other sizes do not lie idle.
+
+    How it is computed: the peak of what is live, rounded up to pages of 2 MiB for each of the two
+    sizes of pools, is what such an allocator needs at least. What was reserved before the history
+    began stays: an earlier peak may have needed it.
+
+    When it is wrong: the setting must be in the environment before the first allocation. Memory
+    that is shared between processes does not support it. Nothing is proposed where a CUDA graph has
+    a pool.
+    """
+    view = plan.view
+    expands = view.snapshot.settings.get("expandable_segments")
+    # the pool of a CUDA graph holds what its replays need, and serves nothing else
+    pooled = any(segment.graph for segment in view.snapshot.segments)
+    if expands or pooled or not len(view.history):
+        return
+    held = int(view.reserved.max())
+    needed = max(-(-view.peak_bytes // PAGE) * PAGE + PAGE, view.reserved_before)
+    if held - needed < LEAST_IDLE * held:
+        return
+    idle = percent_text((held - view.peak_bytes) / held)
+    yield MemoryProposal(
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        f"{bytes_text(held)} are reserved for a peak of {bytes_text(view.peak_bytes)}: "
+        f"{idle} lies idle",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+        plan.new,
+        np.zeros(0, np.int64),
+        reserved=needed,
+    )
+
+
+@memory_fix("bf16 weights and state", NUMBERS)
+def half_precision_state(plan: PeakPlan) -> Found:
+    """Keep weights, gradients and optimizer state in bf16.
+
+    What it shows: the peak when the model is bf16 and autocast has nothing to cast.
+
+    How it is computed: parameters, gradients and state count half; the bf16 copies of weights that
+    autocast makes are taken out. Told by those copies, or by the types that the program recorded.
+
+    When it is wrong: updates below a bf16 step of a weight are lost; check the loss.
+    """
+    view = plan.view
+    copies, weights = weight_copies(view), (view.category == PARAMETER) & view.lives.kept
+    copied = np.isin(view.lives.size // 2, view.lives.size[copies]) & weights
+    size = view.lives.size
+    if not view.trains or size[copied].sum() <= LEAST_COPIED * size[weights].sum():
+        return
+    kinds = np.isin(view.category, (PARAMETER, GRADIENT, STATE))
+    plan.new.size[kinds] //= 2
+    plan.new.size[copies] = 0
+    held, at_most = plan.at_peak(np.flatnonzero(kinds))
+    yield plan.proposal(
+        "keep weights, gradients and optimizer state in bf16",
+        f"parameters, gradients and state are {at_most} at "
+        "the peak, and autocast copies the weights to half their size",
+        "model.to(torch.bfloat16), without autocast",
+        held,
+        "updates below a bf16 step are lost: compare the loss",
+    )
+
+
+@memory_fix("Inference without autograd")
+def inference_mode(plan: PeakPlan) -> Found:
+    """Run inference without autograd.
+
+    What it shows: the peak when nothing is kept for a backward pass that never comes.
+
+    How it is computed: each activation lives to the end of its own block, or of the next op where
+    no blocks repeat.
+
+    When it is wrong: a backward pass after the recording needs what is kept.
+    """
+    view = plan.view
+    rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
+    held, size = plan.at_peak(rows)
+    # a program that ran out of memory in its first forward pass may be one that trains
+    unfinished = view.oom is not None and (view.lives.end[held] >= view.history.failed_at).all()
+    if view.trains or not len(held) or unfinished:
+        return
+    new = plan.new
+    starts = view.lives.start
+    following = np.append(starts[rows], [view.lives.events] * AHEAD)
+    new.end[rows] = np.minimum(new.end[rows], following[AHEAD : AHEAD + len(rows)])
+    found = repeated_call(view, rows)
+    for call, then in zip(found.calls, found.calls[1:], strict=False) if found else ():
+        # the block's output is the next one's input, and is added to its last value
+        new.end[call[-1]] = max(int(new.end[call[-1]]), int(starts[then[-1]]) + 1)
+    order = "run the forward pass under torch.inference_mode()"
+    why = f"{size} are kept for a backward pass that never comes"
+    yield plan.proposal(order, why, "with torch.inference_mode(): out = model(x)", held)
+
+
+@memory_fix("A fused optimizer")
+def optimizer_in_place(plan: PeakPlan) -> Found:
+    """A fused optimizer works in place.
+
+    What it shows: the peak without the temporary tensors of the optimizer step. The default of
+    torch (`foreach`) computes an update for all parameters at once, and holds it.
+
+    How it is computed: temporaries that the optimizer step allocates are taken out.
+
+    When it is wrong: a fused form exists for Adam, AdamW, Adagrad and SGD, for parameters on a GPU.
+    """
+    view = plan.view
+    rows = np.flatnonzero((view.ran == OPTIMIZER) & (view.category == TEMPORARY))
+    held, size = plan.at_peak(rows)
+    if not len(held):
+        return
+    # the class of the optimizer, as torch's annotation has it
+    marks = [mark.name for mark in view.snapshot.marks if mark.name.startswith(OPTIMIZER_STEP)]
+    name = marks[-1].removeprefix(OPTIMIZER_STEP).split(".")[0] if marks else "AdamW"
+    order, write = "update the parameters one after another", "foreach=False"
+    if name in FUSED:
+        order, write = f"{name}(..., fused=True)", f"torch.optim.{name}(params, fused=True)"
+    plan.new.size[rows] = 0
+    why = f"the optimizer step holds {size} of temporary tensors at the peak"
+    yield plan.proposal(order, why, write, held)
+
+
+@memory_fix("zero_grad drops gradients")
+def set_to_none(plan: PeakPlan) -> Found:
+    """Let zero_grad drop the gradients.
+
+    What it shows: the peak when gradients are freed after each step, not filled with zeros.
+
+    How it is computed: gradients that live through the forward pass are taken out, and the tensors
+    of the same size that the backward pass frees live to the end of the step instead.
+
+    When it is wrong: code that reads `.grad` between steps finds None.
+    """
+    view = plan.view
+    steps = view.steps
+    held = view.category == GRADIENT
+    stays = np.flatnonzero(held & view.lives.kept & (view.lives.start < steps[-1][0]))
+    if not view.trains or not view.facts.optimizes or not len(stays) or len(steps) < 2:
+        return
+    plan.new.size[stays] = 0
+    passing = (view.category == TEMPORARY) & (view.ran == BACKWARD) & ~view.lives.before
+    rows = np.flatnonzero(passing & np.isin(view.lives.size, view.lives.size[stays]))
+    ends = np.array([end for _, end in steps])
+    own = np.searchsorted(ends, plan.new.start[rows], side="right").clip(max=len(ends) - 1)
+    plan.new.end[rows] = ends[own]
+    order = "optimizer.zero_grad() without set_to_none=False"
+    size = bytes_text(int(view.lives.size[stays].sum()))
+    why = f"{size} of gradients live through the forward pass"
+    yield plan.proposal(order, why, "optimizer.zero_grad()", plan.at_peak(stays)[0])
+
+
+@memory_fix("Compute the loss in parts", TIME)
+def smaller_logits(plan: PeakPlan) -> Found:
+    """Compute the loss in parts.
+
+    What it shows: the peak when the logits, their float copy and their gradients exist for an
+    eighth of the tokens at a time.
+
+    How it is computed: the largest allocation inside `cross_entropy` gives the size of the logits.
+    Allocations of that size, of half and of twice it, among the twelve before and after one of the
+    loss, count an eighth.
+
+    When it is wrong: a tensor of such a size so near the loss is counted, even where it is not one
+    of logits. The matmul of each part runs again in the backward pass.
+    """
+    view = plan.view
+    inside = np.array([not LOSSES.isdisjoint(words) for words in view.facts.words])
+    loss = np.flatnonzero(inside[view.lives.stack] & ~view.lives.before)
+    if not view.trains or not len(loss):
+        return
+    size = int(view.lives.size[loss].max())
+    close = np.isin(view.lives.size, (size, size // 2, 2 * size))
+    kinds = np.isin(view.category, (ACTIVATION, TEMPORARY, GRADIENT))
+    # gradients of parameters are not those of logits, also where one is as large
+    parameters = np.isin(view.lives.size, [*view.parameter_sizes]) & (view.category == GRADIENT)
+    rows = np.flatnonzero(close & kinds & ~parameters)
+    # how many allocations lie between each and the nearest one of the loss
+    after = np.searchsorted(loss, rows).clip(max=len(loss) - 1)
+    before = np.maximum(after - 1, 0)
+    near = np.minimum(np.abs(loss[after] - rows), np.abs(loss[before] - rows)) <= NEAR
+    rows = rows[near]
+    plan.new.size[rows] //= LOGITS_PARTS
+    held, whole = plan.at_peak(rows)
+    if not len(held):
+        return
+    yield plan.proposal(
+        f"compute the loss in {LOGITS_PARTS} parts ({view.line(int(loss[0]))})",
+        f"logits, their copies and gradients are {whole} at the peak, {bytes_text(size)} each",
+        "checkpoint(head_and_loss, hidden_part, target_part) for each part, or Liger's "
+        "LigerFusedLinearCrossEntropyLoss",
+        held,
+        "the head's matmul runs again in the backward pass: 37 and 43% more time in two measured "
+        "pairs",
+    )
+
+
+@memory_fix("A cache of full size")
+def static_cache(plan: PeakPlan) -> Found:
+    """Give a cache its full size once.
+
+    What it shows: the peak when a cache is not copied to grow.
+
+    How it is computed: of the allocations of a line that takes a little more each time, the last of
+    each layer stays and the copies are taken out.
+
+    When it is wrong: room for the longest answer is taken from the start.
+    """
+    view = plan.view
+    if view.trains:
+        return
+    rows = np.flatnonzero(grows(view.lives, view.facts) & (view.category == KEPT))
+    held, size = plan.at_peak(rows)
+    if len(held) < 2:
+        return
+    for stack in np.unique(view.lives.stack[rows]):
+        same = rows[view.lives.stack[rows] == stack]
+        starts = view.lives.start[same]
+        # a cache ends where the copy that takes its place begins: the last one before its release
+        last = np.searchsorted(starts, view.lives.end[same]) - 1
+        copied = last > np.arange(len(same))
+        plan.new.end[same[copied]] = starts[last[copied]]
+    order = f"allocate the cache of {view.line(int(held[0]))} once, in its full size"
+    why = f"the cache is copied to grow; {size} at the peak are caches and a copy"
+    write = "cache = torch.empty(..., longest, ...); cache[:, :, at] = new"
+    yield plan.proposal(order, why, write, held)
+
+
+FIXES = (
+    accumulate,
+    checkpoint_blocks,
+    earlier_release,
+    eight_bit_state,
+    expandable_segments,
+    half_precision_state,
+    inference_mode,
+    optimizer_in_place,
+    set_to_none,
+    smaller_logits,
+    static_cache,
+)
