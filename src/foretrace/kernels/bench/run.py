@@ -88,7 +88,10 @@ def resumed(
     left = []
     for subject, names in rows:
         row = kept.get((*_key(subject), _name(dtype)))
-        if row is None or any(_is_missing(name, row) for name in names):
+        if row is None or any(
+            name not in row.timings and row.left_out.get(name, _USED_UP) == _USED_UP
+            for name in names
+        ):
             kept.pop((*_key(subject), _name(dtype)), None)
             left.append((subject, names))
     return msgspec.structs.replace(before, rows=tuple(kept.values())), left
@@ -97,10 +100,6 @@ def resumed(
 def _key(row: BenchRow | BenchSubject) -> tuple[str, int, int, int]:
     name = row.subject if isinstance(row, BenchRow) else row.name
     return name, row.m, row.d, row.h
-
-
-def _is_missing(name: str, row: BenchRow) -> bool:
-    return name not in row.timings and row.left_out.get(name, _USED_UP) == _USED_UP
 
 
 def _name(dtype: torch.dtype) -> str:
