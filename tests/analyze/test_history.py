@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -15,17 +12,14 @@ import pytest
 from analyze.compare.traces import recorded
 from foretrace.analyze.history import entry_of, history
 from foretrace.cli import main
-from foretrace.schema.documents import encode
 from foretrace.schema.documents.history import (
     MOST_BYTES,
-    HistoryDocument,
     HistoryEntry,
     add_entry,
     read_entries,
 )
-from foretrace.show.html.page import history_html
 from foretrace.show.render.history_page import page
-from foretrace.show.render.terminal import drawn, marked
+from foretrace.show.render.terminal import drawn
 
 
 def _entry(number: int, ns: float = 1_000_000, **more: Any) -> HistoryEntry:
@@ -58,12 +52,6 @@ def test_a_change_has_its_commit_its_size_and_its_place() -> None:
     assert (
         "SLOWER  1.00 to 1.20 ms (1.20x, interval 1.18x to 1.22x) since c005 (2026-01-01)" in text
     )
-
-
-def test_two_changes_are_both_found() -> None:
-    found = history(_runs(*BEFORE, *AFTER, *(ns * 0.7 for ns in BEFORE)))
-    assert [change.commit for change in found.changes] == ["c005", "c010"]
-    assert [(change.ratio or 0) > 1 for change in found.changes] == [True, False]
 
 
 def test_noise_is_no_change() -> None:
@@ -143,27 +131,6 @@ def test_counts_need_no_second_run() -> None:
     assert "new: 10; and 97 more (--json)" in " ".join(drawn(page(many)).split())
 
 
-def test_the_first_screen_has_the_last_commits() -> None:
-    found = history(_runs(*BEFORE * 12))
-    lines = drawn(page(found)).splitlines()
-    assert len(lines) <= 25
-    assert lines[-2].split()[0] == "c059"
-    assert "earlier rows (--all)" in lines[-1]
-    assert len(drawn(page(found, every=True)).splitlines()) > 60
-
-
-def test_names_break_out_of_no_form() -> None:
-    evil = "`x` | <!-- @everyone $(touch x) \n# h"
-    found = history([_entry(0), _entry(1, commit=evil, device=evil, fusions=[evil])])
-    text = marked(page(found, every=True))
-    assert "<!--" not in text
-    assert " @everyone" not in text
-    assert "\n# h" not in text
-    assert "\\`x\\`" in text
-    assert "<!--" not in history_html(found).partition('id="data"')[2]
-    jsonschema.validate(json.loads(encode(found)), msgspec.json.schema(HistoryDocument))
-
-
 def test_entries_are_written_once_and_read_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     first, second = add_entry(folder, _entry(1)), add_entry(folder, _entry(0))
@@ -198,19 +165,6 @@ def test_a_file_that_is_no_entry_is_left_out_in_one_line(
     assert main(["history", str(tmp_path), "--strict"]) == 1
 
 
-def test_a_pipe_or_a_device_is_no_entry(tmp_path: Path) -> None:
-    add_entry(tmp_path, _entry(0))
-    os.mkfifo(tmp_path / "pipe.json")  # a read of it waits for ever
-    (tmp_path / "zero.json").symlink_to("/dev/zero")
-    for name, more in (("empty", {"commit": ""}), ("line", {"date": "2026-01-01T00:00:00Z\n"})):
-        (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode(_entry(1, **more)))
-    found, left_out = read_entries(tmp_path)
-    assert found == [_entry(0)]
-    assert [each.partition(":")[0] for each in left_out] == [
-        f"{name}.json" for name in ("empty", "line", "pipe", "zero")
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -228,22 +182,6 @@ def test_bad_input_is_one_line(
     assert main([each.format(here=tmp_path) for each in arguments]) == code
     assert capsys.readouterr().err.count("\n") == 1
     assert not list(tmp_path.iterdir())
-
-
-def test_a_trace_is_added_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, html = str(tmp_path / "runs"), tmp_path / "history.html"
-    for name, commit, day in (("mlp_eager", "aaa", 1), ("mlp_compiled", "bbb", 2)):
-        given = ["--commit", commit, "--date", f"0926-01-0{day}T01:00:00+01:00"]
-        assert main(["history", folder, "--add", name, *given]) == 0
-    capsys.readouterr()
-    assert main(["history", folder, "--json", "--html", str(html)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(row["date"], row["kernels"], row["fusions"]) for row in found["rows"]] == [
-        ("0926-01-01T00:00:00Z", 5, 0), ("0926-01-02T00:00:00Z", 4, 1),
-    ]  # fmt: skip
-    assert found["unit"] == "call of mlp_fwd"
-    assert next(change["details"] for change in found["changes"]) == ["new: gelu and mul"]
-    assert "gelu and mul" in html.read_text()
 
 
 def test_the_run_record_has_the_time_the_memory_and_the_versions() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -15,10 +13,7 @@ from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.cli import main
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
-from foretrace.schema.documents.compare import CompareTriesDocument
 from foretrace.schema.documents.tries import TriedFix, TryDocument
-from foretrace.show.render.comparison import try_comparison
-from foretrace.show.render.terminal import drawn
 from show.render.test_try_page import document
 
 
@@ -129,17 +124,6 @@ def test_a_condition_on_two_tries(condition: str, met: bool, text: str) -> None:
     b = replace(moved(1.5), fixes=[fix("no gain", 1.0)])
     outcome = parse_gate(condition, "tries").check(compare_tries(moved(1), b))
     assert (outcome.met, outcome.text) == (met, text)
-
-
-def test_the_page_says_what_is_lost_and_the_document_fits_its_schema() -> None:
-    extra = replace(fix("kept", 1.2), name="other", title="other")
-    b = replace(moved(1), fixes=[fix("no gain", 1.0), replace(NOT_TRIED, name="other")])
-    found = compare_tries(replace(moved(1), fixes=[fix("kept", 1.35), extra]), b)
-    lines = drawn(try_comparison(found))
-    assert "LOST          torch.compile was 1.35x, is 1.00x: lost" in lines
-    assert "  torch.compile  1.35x  1.00x  lost" in lines
-    assert "other: 1.20x in A, not tried (predicted to bring nothing) in B: not compared" in lines
-    jsonschema.validate(json.loads(encode(found)), msgspec.json.schema(CompareTriesDocument))
 
 
 def test_the_command_fails_where_a_fix_is_lost(

@@ -215,27 +215,6 @@ def test_public_pairs_mirror(a: str, b: str) -> None:
     fits_the_first_screen(there)
 
 
-@pytest.mark.public
-def test_two_cards_compare_by_op() -> None:
-    """One model on an H100 and on an MI300X: no kernel has the name of another, and every op finds
-    its counterpart.
-    """
-    paths = {path.name.removesuffix(".json.gz"): path for path in public_traces()}
-    if "h100_bert_small" not in paths:
-        pytest.skip("FORETRACE_PUBLIC_TRACES is not set")
-    found = compare(
-        ft.open(paths["h100_bert_small"], cache=False),
-        ft.open(paths["mi300_bert_small"], cache=False),
-    )
-    assert found.changed[0].startswith(
-        "The GPUs differ: NVIDIA H100 80GB HBM3 and AMD Instinct MI300X VF."
-    )
-    changed = [row for row in found.kernels.changed if row.kernel.is_kernel]
-    assert sum(row.count for row in changed) == 60
-    assert all(row.a is not None and row.b is not None and row.a.op == row.b.op for row in changed)
-    assert found.gpu_ns.beyond is None  # one step each: inconclusive
-
-
 EMPTY = ("E08",)
 TOLD = [case for case in SMALL if case.id not in EMPTY]
 

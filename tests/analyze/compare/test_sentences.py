@@ -76,11 +76,6 @@ def test_the_boundary_is_named(tmp_path: Path) -> None:
     assert said.endswith("changes it between M = 8 and M = 9.")
 
 
-def test_several_boundaries_are_counted(tmp_path: Path) -> None:
-    (said,) = _crossings(_trace(tmp_path, 1), _trace(tmp_path, 32))
-    assert said.endswith("changes it 3 times on the way, first between M = 8 and M = 9.")
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [

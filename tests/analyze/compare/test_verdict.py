@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from analyze.compare.traces import made, recorded, steps
+from analyze.compare.traces import made, steps
 from corpus.builder import TraceBuilder
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.measure import change
@@ -16,7 +16,6 @@ from foretrace.analyze.compare.verdict import weigh
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import CompareVerdict
-from foretrace.schema.run_record import NO_RECORD, RunCompile, RunRung, RunTiming, read_run
 
 UNKNOWN = change(None, None, None)
 
@@ -44,12 +43,6 @@ def test_no_break_even(answer: str, begins: str) -> None:
     found = weigh(verdict(answer), UNKNOWN, 1.0, "step")
     assert found.break_even_calls is None
     assert found.text == begins
-
-
-def test_an_unknown_cost_asks_for_it() -> None:
-    found = weigh(verdict("faster", 100, 100), UNKNOWN, None, "call")
-    assert (found.cost_s, found.break_even_calls) == (None, None)
-    assert "--compile-seconds" in found.text
 
 
 def test_a_faster_gpu_under_a_slower_host_is_named() -> None:
@@ -144,32 +137,6 @@ def test_blocks_of_steps_give_a_spread_that_one_outlier_does_not_move(tmp_path: 
     )
 
 
-@pytest.mark.parametrize(
-    ("crowded", "host_ns", "answers"),
-    [
-        ({"a": 200.0}, 2_900, ("inconclusive", "inconclusive")),  # A is the slower one
-        ({"b": 200.0}, 2_900, ("faster", "slower")),  # sharing made it no faster
-        ({"a": 20.0, "b": 20.0}, 2_900, ("faster", "slower")),
-        ({"a": 200.0}, 100, ("faster", "slower")),  # the GPU takes the time
-    ],
-)
-def test_a_side_that_shared_its_cores_may_be_slow_for_that(
-    crowded: dict[str, float], host_ns: int, answers: tuple[str, str], tmp_path: Path
-) -> None:
-    with_records(tmp_path, (3_000, 2_000))
-    for name in "ab":
-        path = tmp_path / f"{name}.run.json"
-        said = json.loads(path.read_text())
-        said["timing"] |= {"preempted_per_s": crowded.get(name, 0.0), "host_ns_per_call": host_ns}
-        path.write_text(json.dumps(said))
-    a, b = (ft.open(tmp_path / f"{name}.json", cache=False) for name in "ab")
-    found = compare(a, b), compare(b, a)
-    assert tuple(each.verdict.answer for each in found) == answers
-    if answers[0] == "inconclusive":
-        assert "other programs took a core from A 200 times a second" in found[0].verdict.text
-        assert "from B 200 times" in found[1].verdict.text
-
-
 def test_sharing_its_cores_makes_no_step_ten_times_as_long(tmp_path: Path) -> None:
     with_records(tmp_path, (30_000, 2_000))
     path = tmp_path / "a.run.json"
@@ -194,13 +161,6 @@ def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
     assert found.worth.text.startswith("Inconclusive: 3.00 to 2.90 us per step without the")
 
 
-def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
-    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="train")
-    assert compare(a, b, region="fwd").verdict.answer == "inconclusive"
-    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="fwd")
-    assert compare(a, b, region="fwd").worth.saves_ns_per_call == 1_000
-
-
 def test_ranges_that_do_not_meet_decide(tmp_path: Path) -> None:
     """A keeps the GPU busy for longer than B takes with the profiler on."""
     a = made(tmp_path, steps([9_500] * 3, kernel_ns=9_000), "a")
@@ -222,72 +182,11 @@ def test_ranges_that_meet_do_not_decide(tmp_path: Path) -> None:
     assert compare(a, b).verdict.answer == "inconclusive"
 
 
-def test_the_recorded_mlp_pays_without_the_profiler() -> None:
-    """241,862 ns to 229,899 ns in the run records; profiled, the compiled host takes longer."""
-    found = compare(recorded("mlp eager"), recorded("mlp compiled"))
-    assert found.cpu_ns.saved is not None
-    assert found.cpu_ns.saved < 0
-    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (11_963, 97_878)
-    back = compare(recorded("mlp compiled"), recorded("mlp eager"))
-    assert back.worth.saves_ns_per_call == -11_963
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        '{"kind": "foretrace-run"}',
-        '{"kind": "other", "compile": {"seconds": 1}}',
-        '{"kind": "foretrace-run", "compile": {"seconds": -1}}',
-        '{"kind": "foretrace-run", "compile": {"seconds": "Infinity"}}',
-        '{"kind": "foretrace-run", "compile": {"seconds": null}}',
-        '{"kind": "foretrace-run", "compile": [1]}',
-        f'{{"kind": "foretrace-run", "compile": {{"seconds": {10**400}}}}}',
-        f'{{"kind": "foretrace-run", "timing": {{"wall_ns_per_call": {10**400}, '
-        f'"host_ns_per_call": 1e300}}}}',
-        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 0, "host_ns_per_call": 1e-320}}',
-        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, '
-        '"rung": "mlp"}',
-        "[" * 100_000,
-    ],
-)
-def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "t.run.json").write_text(text)
-    found = read_run(str(tmp_path / "t.json.gz"))
-    stated = (found.timing, found.compile, found.rung, found.device, found.torch)
-    assert stated == (RunTiming(), RunCompile(), RunRung(), None, None)
-
-
-def test_one_invalid_entry_of_a_record_costs_no_other(tmp_path: Path) -> None:
-    text = '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 5e3, "wall_spread": -1}}'
-    (tmp_path / "t.run.json").write_text(text)
-    found = read_run(str(tmp_path / "t.json.gz"))
-    assert found.timing == RunTiming(wall_ns_per_call=5_000)
-    assert found.ignored == ("timing.wall_spread",)
-
-
-def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
-    assert read_run(f"{tmp_path}/a.zip::t.json") == NO_RECORD
-    assert read_run("-") == NO_RECORD
-
-
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e308])
 def test_an_impossible_cost_is_refused(tmp_path: Path, seconds: float) -> None:
     trace = made(tmp_path, steps([5_000] * 3))
     with pytest.raises(UsageError, match="cannot cost"):
         compare(trace, trace, compile_seconds=seconds)
-
-
-def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
-    """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no
-    infinity.
-    """
-    a, b = with_records(tmp_path, (1 + 1e-9, 1), (0, 0))
-    calls = compare(a, b, compile_seconds=1e9).worth.break_even_calls
-    assert calls is not None
-    assert calls > 10**26
 
 
 def test_on_a_cpu_other_ops_are_not_the_same_ops(tmp_path: Path) -> None:

@@ -78,14 +78,6 @@ def test_with_records(
     assert (found.verdict, found.measured) == (verdict, measured)
 
 
-def test_a_miss_shows_the_line_and_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _marked(monkeypatch, _run(ONE, BROKEN), "graph breaks == 0")
-    assert found.why == "Call to print()"
-    assert found.slice == ("model.py:63  Call to print()",)
-    found = _marked(monkeypatch, _run(ONE, AGAIN), "recompiles == 0")
-    assert found.why == "size mismatch at index 0. expected 64, actual 32"
-
-
 def test_a_lost_record_leaves_open_what_it_could_overturn(monkeypatch: pytest.MonkeyPatch) -> None:
     lossy = _run(ONE, AGAIN, skipped=1)
     found = _marked(monkeypatch, lossy, "graph breaks == 0")
@@ -138,13 +130,3 @@ def test_a_trace_alone_shows_that_there_was_one(
     ):
         found = _marked(monkeypatch, None, text, trace)
         assert (found.verdict, found.measured) == (verdict, measured), text
-
-
-def test_graphs_of_a_step_are_cuda_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text in ("per step: graphs == 0", "cuda graphs == 0"):
-        assert _marked(monkeypatch, _run(ONE), text).verdict == "hit"
-    found = _marked(monkeypatch, _run(ONE), "per step: recompiles == 0")
-    assert (found.verdict, found.why) == (
-        "unknown",
-        "the compiler's records are of the whole program: leave out the place",
-    )

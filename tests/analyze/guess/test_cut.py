@@ -17,11 +17,9 @@ from corpus.places import RECORDED
 from foretrace.analyze.guess import check
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
-from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.cli import main
 from foretrace.model.trace import Trace
-from foretrace.show.overview.reading import overview_of
 
 ABSENCES = [
     "kernels == 0",
@@ -113,26 +111,6 @@ def test_what_was_seen_is_still_there(tmp_path: Path) -> None:
     )
 
 
-def test_a_limit_makes_a_gap(tmp_path: Path) -> None:
-    trace = ft.open(RECORDED / "mlp_eager.json.gz", cache=False, limits=Limits(events=50))
-    assert "limit_events" in trace.ledger.gap
-    assert [verdict.verdict for verdict in check(trace, ["memcpy == 0", "aten::mm <= 9"])] == [
-        "unknown",
-        "unknown",
-    ]
-
-
-def test_the_other_trace_must_be_whole(tmp_path: Path) -> None:
-    verdicts = check(
-        recorded("mlp_eager"),
-        ["kernels < A", "same ops as A"],
-        ft.open(cut(tmp_path, 0.95), cache=False),
-    )
-    assert {(verdict.verdict, verdict.why[:29]) for verdict in verdicts} == {
-        ("unknown", "in A: the trace is incomplete")
-    }
-
-
 def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = cut(tmp_path, 0.95)
     with pytest.raises(TraceError, match="E_NOT_WHOLE"):
@@ -143,35 +121,3 @@ def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out == ""
     assert "incomplete (trace_truncated)" in said.err
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["check", "T", "-g", "kernels > 0"],
-        ["export", "T", "--to", "csv"],
-        ["compare", "T", "T"],
-    ],
-)
-def test_the_commands_warn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    path = str(cut(tmp_path, 0.95))
-    assert main([path if word == "T" else word for word in words]) == 0
-    first, *rest = capsys.readouterr().err.splitlines()
-    assert first.startswith(
-        f"foretrace: warning: {path}: trace_truncated (1): the input ends inside the document"
-    )
-    assert rest == [first] * (words.count("T") - 1)
-
-
-def test_a_whole_trace_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(RECORDED / "mlp_eager.json.gz"), "-g", "kernels > 0"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("share", [0.2, 0.95])
-def test_the_story_says_that_it_is_of_a_part(tmp_path: Path, share: float) -> None:
-    lines = overview_of(str(cut(tmp_path, share)), cache=False).lines
-    assert lines[0].label == "TRUST"
-    assert lines[0].text.startswith("the input ends inside the document: a killed export or an inc")

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from foretrace.analyze.compare.marks import marked
-from foretrace.analyze.fixes import predicted
 from foretrace.analyze.guess.forecast import AskedForecast, asked, forecast
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
@@ -18,41 +16,10 @@ from foretrace.read.recordings import find
 from foretrace.schema.documents import guess as documents
 
 Out = pytest.CaptureFixture[str]
-BLOCK, MODEL = "8x1024x768x12x3072_bf16", "4x512x4x768x12x3072x32000_bf16"
 
 
 def opened(name: str) -> Trace:
     return ft.open(str(find(name)), cache=False)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "verdicts"),
-    [
-        ("mlp_eager", "mlp_compiled", {"kernels": "hit", "bytes": "hit", "gpu_ns": "hit"}),
-        (
-            f"block_eager_{BLOCK}",
-            f"block_compiled_{BLOCK}",
-            {"kernels": "hit", "bytes": "hit", "gpu_ns": "hit", "step_ns": "miss"},
-        ),
-        (
-            f"model_llama_{MODEL}",
-            f"model_compiled_{MODEL}",
-            {"kernels": "miss", "bytes": "miss", "gpu_ns": "hit", "step_ns": "hit"},
-        ),
-        (
-            f"train_step_fused_{MODEL}",
-            f"train_step_compiled_{MODEL}",
-            {"kernels": "miss", "gpu_ns": "hit", "step_ns": "miss"},
-        ),
-    ],
-)
-def test_the_replay_of_a_shipped_recording_is_marked(
-    a: str, b: str, verdicts: dict[str, str]
-) -> None:
-    found = forecast(opened(a), opened(b), {})
-    assert found.fix == "compile"
-    assert {each.name: each.replay.verdict for each in found.entries if each.replay} == verdicts
-    assert all(each.you is None for each in found.entries)
 
 
 def test_the_numbers_of_the_mlp() -> None:
@@ -67,25 +34,6 @@ def test_the_numbers_of_the_mlp() -> None:
     assert busy.a > (busy.b or 0)
 
 
-def test_a_trace_that_is_not_replayed_still_shows_compiled_code() -> None:
-    b = opened("mlp_why")
-    assert predicted(b) is None
-    found = forecast(opened("mlp_eager_64x128x768x3072_bf16"), b, {})
-    assert found.fix == "compile"
-    assert [each.replay.verdict for each in found.entries if each.replay] == ["hit"] * 4
-
-
-def test_compare_and_guess_predict_the_same_step() -> None:
-    """RMSNorm written out is gone too, with the ops that the compiler fused: no second fix."""
-    a, b = opened(f"model_llama_{MODEL}"), opened(f"model_compiled_{MODEL}")
-    mark = marked(predicted(a), predicted(b))
-    step = forecast(a, b, {}).entries[-1].replay
-    assert mark is not None
-    assert step is not None
-    assert mark.fixes == ["compile"]
-    assert (mark.low_ns, mark.high_ns) == (step.low, step.high)
-
-
 def test_a_change_that_no_fix_makes_has_one_line_for_an_answer() -> None:
     """Liger's kernel is another library's: nothing in A says what it would do."""
     sizes = "64x128x768x3072_bf16"
@@ -94,14 +42,6 @@ def test_a_change_that_no_fix_makes_has_one_line_for_an_answer() -> None:
     assert found.reason == "no fix that foretrace knows leads from A to B: the replay has no answer"
     assert {each.replay for each in found.entries} == {None}
     assert [each.you.verdict for each in found.entries if each.you] == ["hit"]
-
-
-def test_compiled_code_that_fuses_nothing_has_the_same_kernels() -> None:
-    sizes = "1024x32x64_bf16"
-    found = forecast(opened(f"linear_eager_{sizes}"), opened(f"linear_compiled_{sizes}"), {})
-    assert found.reason.startswith("compiled, and A has nothing beside its matmuls to fuse")
-    replay = {each.name: each.replay and each.replay.verdict for each in found.entries}
-    assert replay == {"kernels": "hit", "gpu_ns": "hit", "step_ns": None}
 
 
 def test_another_program_is_refused() -> None:

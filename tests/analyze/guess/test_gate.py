@@ -92,11 +92,6 @@ def test_the_wrong_word_is_shown(text: str, says: str, under: str) -> None:
     assert says in carets
 
 
-def test_an_empty_condition_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty"):
-        parse_gate("")
-
-
 def test_a_quantity_that_is_not_recorded_cannot_be_decided(tmp_path: Path) -> None:
     from corpus.builder import TraceBuilder
 

@@ -11,10 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from foretrace.analyze.guess import GuessError, job_kinds
-from foretrace.analyze.guess.guess_files import load
 from foretrace.analyze.guess.kinds import GuessKind
 from foretrace.analyze.guess.marking import check_job
-from foretrace.analyze.guess.parsing import parse_job, parse_job_or_error
+from foretrace.analyze.guess.parsing import parse_job
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.documents.look import LeftOut
 from foretrace.schema.finding import Verdict
@@ -85,13 +84,6 @@ def test_marks(text: str, verdict: str, measured: str | None) -> None:
     assert found.slice or verdict != "miss" or found.measured
 
 
-def test_a_miss_names_the_ranks_that_decide_it() -> None:
-    verdict = mark("every rank: compute < 9 ms")
-    assert verdict.slice == (" 10.0 ms  rank 3 (node-1)",)
-    many = mark("every rank: wait < 1 ms", job_document(64))
-    assert many.slice[-1] == "… and 57 more ranks"
-
-
 def test_ranks_that_were_not_read_leave_a_hit_open() -> None:
     two_of_many = job_document(2, slow=1, world_size=128)
     for text in ("every rank: idle < 90%", "rank 1 is last", "slowest rank within 90% of median"):
@@ -131,15 +123,3 @@ def test_what_cannot_be_parsed_is_an_error_and_stops_no_other() -> None:
     assert mark("rank 9: idle < 1%").why == "no rank 9 in this job; it has 0, 1, 2, 3"
     with pytest.raises(GuessError, match="every rank: exposed comms < 10%"):
         parse_job("the ranks are happy")
-
-
-def test_a_guess_file_has_its_reasons(tmp_path: Path) -> None:
-    file = tmp_path / "job.toml"
-    file.write_text(
-        'schema = 1\n[[guess]]\ntext = "world size == 8"\nreason = "one node"\n'
-        '[[guess]]\ntext = "world size of 8"\n'
-    )
-    verdicts = check_job(job_document(), load(file, parse_job_or_error))
-    assert [each.verdict for each in verdicts] == ["miss", "error"]
-    assert verdicts[0].reason == "one node"
-    assert str(file) in verdicts[1].why

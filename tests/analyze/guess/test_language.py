@@ -10,7 +10,6 @@ import pytest
 from analyze.guess.conftest import EXAMPLES, recorded
 from foretrace.analyze.guess import GuessError, check, kinds, parse
 from foretrace.analyze.guess.windows import Scope
-from foretrace.analyze.guess.words import FAMILY_WORDS
 from foretrace.schema.finding import VERDICTS
 from sweep import looped
 
@@ -108,23 +107,3 @@ def test_any_name_of_a_region_can_be_said(name: str) -> None:
     place = Scope("op" if "::" in name else "region", name)
     assert parse(f"{place.text}: kernels == 5").scope == place
     assert parse(f"kernels == 5 {place.text}").scope == place
-
-
-def test_every_family_word_stands_for_a_family() -> None:
-    from foretrace.names import families
-
-    names = " ".join(family.name for family in families.every())
-    assert [word for word in FAMILY_WORDS if word not in names] == []
-
-
-def test_strides_tell_a_transposed_view() -> None:
-    """The weight is (64, 32) in memory; addmm reads its transposed view, and the input as it is."""
-    linear = recorded("ladder/linear_eager_1024x32x64_bf16")
-    texts = {
-        "every aten::t takes strides 32x1": "hit",
-        "every aten::addmm takes strides 1, 32x1 and 1x32": "hit",
-        "every aten::addmm takes strides 1 and 1x1024": "miss",
-    }
-    verdicts = check(linear, [parse(text) for text in texts])
-    assert [one.verdict for one in verdicts] == list(texts.values())
-    assert verdicts[2].measured == "3 x 1 and 32x1 and 1x32"

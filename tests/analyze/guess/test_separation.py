@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from analyze.guess.conftest import recorded
-from foretrace.analyze.guess import GuessError, check, parse
-from foretrace.analyze.guess.baseline import holding
+from foretrace.analyze.guess import check
 from foretrace.analyze.guess.kinds.compiler import WORDS
-from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.why.not_fused import REASONS
 from foretrace.model.trace import Trace
 
@@ -54,19 +51,8 @@ def test_what_the_recorded_compiles_did(name: str, text: str, verdict: str, meas
     assert measured in found.measured
 
 
-def test_a_miss_shows_the_kernels_and_inductors_words() -> None:
-    [found] = check(compiled("unfusable"), "sum and amax are not fused because extern kernel")
-    assert found.verdict == "miss"
-    assert "numel/rnumel mismatch" in " ".join(found.slice)
-
-
 def test_every_reason_can_be_predicted() -> None:
     assert set(WORDS.values()) == set(REASONS) - {"not_recorded"}
-
-
-def test_an_unknown_reason_is_an_error() -> None:
-    with pytest.raises(GuessError, match="`bad`"):
-        parse("gelu and mul are not fused because bad luck")
 
 
 def test_without_records_or_in_a_region_it_is_unknown(mlp: Trace) -> None:
@@ -75,24 +61,3 @@ def test_without_records_or_in_a_region_it_is_unknown(mlp: Trace) -> None:
     assert (bare.verdict, "foretrace record --why" in bare.why) == ("unknown", True)
     [placed] = check(compiled("mlp"), f"per step: {text}")
     assert (placed.verdict, "leave out the place" in placed.why) == ("unknown", True)
-
-
-def test_in_python() -> None:
-    expect = ft.expect(compiled("unfusable"))
-    assert expect.graph_breaks == 1
-    assert expect.recompiles == 0
-    assert expect.each_step.from_line("record.py:53") == 5
-    assert not (expect.graph_breaks < 1)
-
-
-def test_a_guess_file_holds_what_the_compiler_did() -> None:
-    held = dict(holding(compiled("unfusable")))
-    assert "by the compiler's records" in held["graph breaks == 1"]
-    assert {"recompiles == 0", "compiled graphs == 2"} <= set(held)
-
-
-def test_a_question_about_graphs_is_asked_where_records_answer_it() -> None:
-    asked = [one for one in questions(compiled("mlp")) if "torch.compile" in one.text]
-    assert [one.guess("1").prediction for one in asked] == ["compiled graphs == 1"]
-    bare = questions(recorded("mlp_compiled"))
-    assert [one for one in bare if "torch.compile" in one.text] == []

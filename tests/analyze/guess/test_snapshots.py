@@ -9,9 +9,7 @@ import pytest
 
 from analyze.guess.conftest import recorded, without
 from foretrace.analyze.guess.snapshots import (
-    SnapshotFile,
     difference,
-    file_stem,
     from_text,
     kernels,
     normal,
@@ -74,11 +72,6 @@ def test_what_changed() -> None:
     assert not difference(was, was)
 
 
-def test_steps_that_differ_are_added_up() -> None:
-    llama = recorded("llama_train_eager")
-    assert sum(kernels(llama).values()) <= int(llama.gpu.is_kernel.sum()) + llama.copies.height
-
-
 def test_a_gpu_that_was_not_recorded_has_no_snapshot(tmp_path: Path) -> None:
     blind = without(
         tmp_path,
@@ -87,24 +80,3 @@ def test_a_gpu_that_was_not_recorded_has_no_snapshot(tmp_path: Path) -> None:
     )
     with pytest.raises(Unknown, match="the profiler did not record any"):
         kernels(blind)
-
-
-def test_tests_of_like_names_do_not_share_a_file(tmp_path: Path) -> None:
-    names = [
-        "test[a-b]",
-        "test[a b]",
-        "test[a/b]",
-        "test[ä]",
-        "test",
-        "test.a",
-        "T::test",
-        "t" * 300,
-        "t" * 301,
-    ]
-    assert len({file_stem(name) for name in names}) == len(names)
-    assert all(len(file_stem(name)) < 200 for name in names)
-    first = SnapshotFile(tmp_path, "test", recorded("mlp_eager"), "2.11")
-    assert first.key == "sm90-torch2.11"
-    SnapshotFile(tmp_path, "test.a", recorded("mlp_eager"), "2.10").write(Counter())
-    SnapshotFile(tmp_path, "test", recorded("mlp_eager"), "2.10").write(Counter())
-    assert first.others() == ["sm90-torch2.10"]

@@ -88,17 +88,6 @@ def test_no_group_spans_the_job(noise_ns: float) -> None:
     assert world.wrong_us(clocks) * 1e3 <= 2 * clocks["error_ns"].max()  # type: ignore[operator]
 
 
-def test_offset_is_stated_at_the_start_of_the_recording() -> None:
-    world = World(2)
-    world.meet((0, 1), 100)
-    row = world.fitted().row(1, named=True)
-    drift = (world.drift[1] - world.drift[0]) * 1e6
-    assert row["drift_ppm"] == pytest.approx(drift, abs=0.01)
-    begun = row["at_ns"] - BASE_NS - int(world.offset_ns[0])
-    expected = world.shown(1, begun) - world.shown(0, begun)
-    assert row["offset_ns"] == pytest.approx(expected, abs=300)
-
-
 def test_wrong_ends_do_not_move_the_fit() -> None:
     world = World(8, 1_000.0)
     world.meet(range(8), 200)
@@ -129,50 +118,6 @@ def test_ranks_that_share_no_collective_are_not_fitted() -> None:
     assert clocks["reference"].to_list() == [0, 0, 0, 3, 3, 5]
     assert clocks.row(5)[2:5] == (None, None, None)
     assert world.wrong_us(clocks, [3, 4]) < 0.5  # those two compare with each other
-
-
-def test_the_lowest_rank_may_be_the_one_that_is_alone() -> None:
-    world = World(3)
-    world.meet((1, 2), 20)
-    clocks = world.fitted()
-    assert clocks["fitted"].to_list() == [False, True, True]
-    assert clocks["reference"].to_list() == [0, 1, 1]
-
-
-def test_one_collective_gives_an_offset_and_says_how_little_is_known() -> None:
-    world = World(2)
-    world.meet((0, 1), 1)
-    row = world.fitted().row(1, named=True)
-    assert row["fitted"]
-    assert row["drift_ppm"] == 0
-    assert row["error_ns"] >= 1_000
-
-
-def test_nothing_in_common() -> None:
-    job: Any = FakeJob([facts(0), facts(1)], collectives=collectives([]))
-    clocks = fit(job, match(job))
-    assert clocks["fitted"].to_list() == [False, False]
-    assert clocks.schema == pl.Schema(CLOCKS)
-    frame = pl.DataFrame({"rank": [0, 1], "t": [5, None]})
-    assert aligned(frame, clocks, "t").equals(frame)
-
-
-def test_receivers_that_end_later_cancel_over_both_directions() -> None:
-    world = World(4)
-    lag = 20_000
-    for number, at in enumerate(range(0, int(SECONDS * 1e9), 20_000_000)):
-        for low in range(3):
-            sender, receiver = (low, low + 1) if number % 2 else (low + 1, low)
-            for rank, kind, peer, more in (
-                (sender, "send", receiver, 0), (receiver, "receive", sender, lag),
-            ):  # fmt: skip
-                start, end = (world.shown(rank, moment) for moment in (at, at + 50_000 + more))
-                world.rows.append({"rank": rank, "collective": kind, "peer": peer, "step": number,
-                                   "start_ns": start, "end_ns": end})  # fmt: skip
-    clocks = world.fitted()
-    assert clocks["fitted"].all()
-    assert world.wrong_us(clocks) < 5
-    assert clocks["error_ns"].min() > lag / 4  # type: ignore[operator]
 
 
 def test_a_clock_that_was_set_during_the_recording_has_a_larger_error() -> None:

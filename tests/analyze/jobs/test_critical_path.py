@@ -50,10 +50,6 @@ KINDS = {
 }
 
 
-def _lengths(path: CriticalPath) -> dict[tuple[int, str], int]:
-    return {(rank, kind): ns for rank, kind, ns in path.by("rank", "kind").iter_rows()}
-
-
 def _tiles(path: CriticalPath) -> bool:
     start, end = path.segments["start_ns"].to_list(), path.segments["end_ns"].to_list()
     return [path.start_ns, *end] == [*start, path.end_ns]
@@ -79,14 +75,6 @@ def test_the_path_is_the_planned_one(name: str, tmp_path: Path) -> None:
     assert found == pytest.approx(true, abs=slack + 6_000)
 
 
-def test_the_path_leads_to_the_slow_rank(tmp_path: Path) -> None:
-    with reading(PLANS["exposed"], tmp_path) as read:
-        path = walked(read.graph(3))
-    lengths = _lengths(path)
-    assert lengths[2, "compute"] >= 2 * (200_000 + 450_000 + 400_000)
-    assert max(lengths, key=lambda key: lengths[key]) == (2, "compute")
-
-
 def test_a_collective_of_which_a_rank_is_missing_may_hold_a_wait(tmp_path: Path) -> None:
     plan = Plan(data=3, delays=(Delay("compute", 900_000, (2,)),), gaps=Gaps(missing=(2,)))
     with reading(plan, tmp_path) as read:
@@ -95,13 +83,6 @@ def test_a_collective_of_which_a_rank_is_missing_may_hold_a_wait(tmp_path: Path)
     kinds = set(path.segments["kind"].to_list())
     assert "comms" in kinds
     assert "transfer" not in kinds
-
-
-def test_a_job_of_one_rank_has_a_path(tmp_path: Path) -> None:
-    with reading(Plan(data=2, gaps=Gaps(missing=(1,))), tmp_path) as read:
-        path = walked(read.graph(2))
-    assert _tiles(path)
-    assert path.segments["rank"].unique().to_list() == [0]
 
 
 DATA = Plan(data=3, layers=3)
@@ -153,21 +134,6 @@ def test_free_collectives(plan: Plan, tmp_path: Path) -> None:
         [found] = Replay(read.graph(STEP)).lengths([StepChange(every)])
     quick = replace(plan, bus_gbps=1e9)
     assert found == pytest.approx(_length(quick), abs=2_000)
-
-
-def test_the_changes_that_save_most_come_first(tmp_path: Path) -> None:
-    plan = replace(TENSOR, delays=(Delay("compute", 1_200_000, ranks=(1,)),))
-    with reading(plan, tmp_path) as read:
-        steps = read.graph(STEP)
-        path = walked(steps)
-        found = what_ifs(read.job, steps, path, read.met)
-    assert found[0].rank == 1
-    assert found[0].saves_ns == pytest.approx(1_200_000, abs=2_000)
-    assert [each.saves_ns for each in found] == sorted(
-        (each.saves_ns for each in found), reverse=True
-    )
-    free = {each.what for each in found if each.rank is None}
-    assert free == {"all-reduce, group mesh_tensor", "all-reduce, group mesh_data"}
 
 
 def test_a_slow_host_with_the_bandwidth_of_its_equals(tmp_path: Path) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
-from msgspec.structs import replace
 
 from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
-from analyze.jobs.plan import Answer, Clock, Delay, Gaps, Plan
+from analyze.jobs.plan import Answer, Delay, Gaps, Plan
 from analyze.jobs.plan.answer import length, minus, union
 from analyze.jobs.plan.program import Copy, Kernel
 from analyze.jobs.plan.simulate import simulate
 from analyze.jobs.planned import reading
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, stages, typical
+from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap
 from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 
@@ -45,40 +43,6 @@ def test_overlap_by_role_and_kind(tmp_path: Path) -> None:
     assert (tensor["count"], tensor["exposed_ns"]) == (4 * 3 * 6, tensor["total_ns"])
     assert data["count"] == 4 * 3 * 3
     assert 0 < data["exposed_ns"] < data["total_ns"]
-
-
-def test_waiting_is_a_part_of_what_is_exposed(small_job: tuple[Path, Answer]) -> None:
-    with reading(small_job[1].plan, small_job[0]) as read:
-        [row] = overlap(read.job, read.waits()).to_dicts()
-    waits = sum(sum(met.waits_ns.values()) for met in read.truth.collectives)
-    assert 0 < row["wait_ns"] <= min(row["exposed_ns"], waits + 60_000)
-
-
-def _times(*rows: tuple[int, int, int, int, int, bool]) -> pl.DataFrame:
-    names = ["rank", "step", "wall_ns", "compute_ns", "exposed_ns", "whole"]
-    return pl.DataFrame(rows, names, orient="row").with_columns(both_ns=pl.lit(0))
-
-
-@pytest.mark.parametrize(
-    ("ranks", "saves"),
-    [
-        ([(80, 20)], 20),
-        ([(30, 70)], 30),  # no more than there is compute
-        ([(100, 0)], 0),
-        ([(60, 40), (95, 5)], 5),  # rank 1 made rank 0 wait: its exposed time saves nothing
-    ],
-)
-def test_what_perfect_overlap_hides(ranks: list[tuple[int, int]], saves: int) -> None:
-    rows = [(rank, 1, 100, *times, True) for rank, times in enumerate(ranks)]
-    assert perfect(_times(*rows)).to_list() == [saves]
-
-
-def test_the_typical_step_is_the_median_of_the_whole_ones() -> None:
-    rows = [(0, step, wall, 0, 0, whole) for step, wall, whole in
-            [(3, 90, True), (4, 70, True), (5, 80, True), (6, 10, False)]]  # fmt: skip
-    assert typical(_times(*rows)) == 5
-    assert typical(_times((0, 7, 50, 0, 0, False))) == 7
-    assert typical(_times().cast({"wall_ns": pl.Int64, "whole": pl.Boolean})) is None
 
 
 PLAN = Plan(data=2, pipeline=3, microbatches=4, ranks_per_host=2)
@@ -122,44 +86,6 @@ def test_bubbles_are_as_planned(tmp_path: Path) -> None:
         assert rows[key]["bubble_ns"] >= 2 * PLAN.layers * (PLAN.forward_ns + PLAN.backward_ns)
 
 
-def test_bubbles_hold_with_clocks_that_differ(tmp_path: Path) -> None:
-    with reading(replace(PLAN, clocks={1: Clock(400_000), 2: Clock(-90_000)}), tmp_path) as read:
-        rows = bubbles(read.job, read.met, read.waits()).iter_rows(named=True)
-        found = {(row["rank"], row["step"]): row["bubble_ns"] for row in rows}
-    true = _true_bubbles(read.truth)
-    assert {key: found[key] for key in true} == pytest.approx(true, abs=60_000)
-
-
-def test_a_job_without_sends_has_no_stages(tmp_path: Path) -> None:
-    with reading(Plan(data=2), tmp_path) as read:
-        assert stages(read.met) == {}
-        assert bubbles(read.job, read.met, read.waits()).is_empty()
-
-
-def _sends(*pairs: tuple[int, int]) -> dict[int, int]:
-    rows = []
-    for sender, receiver in pairs:
-        rows.append({"rank": sender, "collective": "send", "peer": receiver})
-        rows.append({"rank": receiver, "collective": "receive", "peer": sender})
-    ranks = sorted({rank for pair in pairs for rank in pair})
-    job = FakeJob([facts(rank) for rank in ranks], collectives=collectives(rows))
-    return stages(match(job))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("pairs", "found"),
-    [
-        # in each pipeline by the order of its ranks, there and back
-        ("02 20 24 42 13 31 35 53", {0: 0, 2: 1, 4: 2, 1: 0, 3: 1, 5: 2}),
-        ("01 12", {0: 0, 1: 1, 2: 2}),  # no backward pass
-        ("01 12 20 10 21 02", {0: 0, 1: 1, 2: 2}),  # interleaved
-        ("01 12 23 30", {}),  # a ring is no pipeline
-    ],
-)
-def test_stages_of_a_pipeline(pairs: str, found: dict[int, int]) -> None:
-    assert _sends(*((int(one), int(other)) for one, other in pairs.split())) == found
-
-
 def test_waiting_is_not_in_the_bandwidth(tmp_path: Path) -> None:
     plan = Plan(data=4, delays=(Delay("compute", 2_000_000, ranks=(1,)),), bus_gbps=80.0)
     with reading(plan, tmp_path) as read:
@@ -170,14 +96,6 @@ def test_waiting_is_not_in_the_bandwidth(tmp_path: Path) -> None:
     assert not row["at_least"]
 
 
-def test_sends_are_pairs(tmp_path: Path) -> None:
-    with reading(Plan(data=1, pipeline=2, bus_gbps=50.0), tmp_path) as read:
-        found = bandwidths(transfers(read.job, read.met)).filter(collective="send")
-    assert found["group_size"].to_list() == [2]
-    assert found["bus_gbps"].to_list() == [pytest.approx(50, rel=1e-4)]
-    assert found["algorithm_gbps"].to_list() == found["bus_gbps"].to_list()
-
-
 def test_a_slow_host_is_named_once(tmp_path: Path) -> None:
     """Its tensor-parallel groups are slow; the data-parallel ones reach every host."""
     plan = Plan(data=4, tensor=2, ranks_per_host=2, slow_hosts={2: 40.0})
@@ -186,12 +104,6 @@ def test_a_slow_host_is_named_once(tmp_path: Path) -> None:
     assert [(row["kind"], row["what"]) for row in found] == [("host", "node002")]
     assert found[0]["bus_gbps"] == pytest.approx(40, rel=1e-3)
     assert found[0]["usual_gbps"] == pytest.approx(100, rel=1e-3)
-
-
-def test_rates_that_vary_are_no_outliers(tmp_path: Path) -> None:
-    plan = Plan(data=6, tensor=2, ranks_per_host=2, rate_noise=0.3, seed=5)
-    with reading(plan, tmp_path) as read:
-        assert outliers(read.job, read.met, transfers(read.job, read.met)).is_empty()
 
 
 def test_without_the_slow_rank_the_bandwidth_is_a_lower_bound(tmp_path: Path) -> None:
@@ -226,32 +138,3 @@ def test_a_slow_link_is_named_by_its_ranks_and_of_two_links_none() -> None:
     two = _links(10_000, 40_000)
     met = match(two)  # type: ignore[arg-type]
     assert outliers(two, met, transfers(two, met)).is_empty()  # type: ignore[arg-type]
-
-
-def test_collectives_without_sizes_or_time_have_no_bandwidth() -> None:
-    rows = [
-        {"rank": rank, "seq": seq, "message_bytes": size, "group_size": ranks,
-         "end_ns": BASE_NS + took}
-        for rank in range(2)
-        for seq, (size, ranks, took) in enumerate(
-            [(None, 2, 1000), (0, 2, 1000), (4096, None, 1000), (4096, 2, 0), (4096, 1, 1000)]
-        )
-    ]  # fmt: skip
-    job = FakeJob([facts(0), facts(1)], collectives=collectives(rows))
-    found = transfers(job, match(job))  # type: ignore[arg-type]
-    assert found.is_empty()
-    assert bandwidths(found).is_empty()
-    assert outliers(job, match(job), found).is_empty()  # type: ignore[arg-type]
-
-
-def test_sizes_fall_into_classes() -> None:
-    sizes = [1, 3, 4, 1 << 20, (1 << 22) - 1, 1 << 22]
-    rows = [
-        {"rank": rank, "seq": seq, "message_bytes": size, "group_size": 2}
-        for rank in range(2)
-        for seq, size in enumerate(sizes)
-    ]
-    job = FakeJob([facts(0), facts(1)], collectives=collectives(rows))
-    found = transfers(job, match(job)).sort("message_bytes")  # type: ignore[arg-type]
-    assert found["size_class"].to_list() == [1, 1, 4, 1 << 20, 1 << 20, 1 << 22]
-    assert found["size_class"].dtype == pl.Int64

@@ -9,10 +9,8 @@ import pytest
 
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, default_ranks, lanes
+from foretrace.analyze.jobs.lanes import JobLanes, lanes
 from foretrace.analyze.jobs.waits import timed_collectives
-from foretrace.base.errors import UsageError
-from job_documents import job_document
 
 PLAN = Plan(
     data=4,
@@ -91,15 +89,6 @@ def test_exposed_waits_are_those_without_compute(
     )  # some wait is hidden
 
 
-def test_ranks_that_the_job_does_not_have(tmp_path: Path) -> None:
-    write(Plan(data=2, steps=1), tmp_path)
-    with jobs.read(tmp_path, cache=False) as job:
-        with pytest.raises(UsageError, match=r"no rank 9 in .*: it has 2, from 0 to 1"):
-            lanes(job, frozenset({0, 9}))
-        with pytest.raises(UsageError, match="no rank 2"):
-            lanes(job, frozenset(range(MOST_RANKS + 1)))
-
-
 def test_without_clocks_a_collective_has_no_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,10 +104,3 @@ def test_without_clocks_a_collective_has_no_wait(
         assert talks.height == met.arrivals.height
         assert not set(laid.spans["kind"]) & {"wait", "transfer"}
         assert laid.error_ns is None
-
-
-def test_the_ranks_that_tell_most() -> None:
-    chosen = default_ranks(job_document(64, slow=17))
-    assert 17 in chosen, "the rank that the others wait for"
-    assert len(chosen) == 2, "beside the median rank"
-    assert default_ranks(job_document(2, slow=None)) == {0, 1}

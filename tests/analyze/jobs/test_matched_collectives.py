@@ -42,11 +42,6 @@ def test_numbers_decide_though_recordings_begin_at_different_collectives() -> No
     assert found.incomplete().rows() == [("0", "all-reduce", 1, [1])]
 
 
-def test_one_number_for_several_collectives() -> None:
-    rows = [{"rank": rank, "seq": 3} for rank in (0, 1) for _ in range(2)]
-    assert _who(_matched(rows, _world(0, 1))) == [[(0, 0), (1, 0)], [(0, 1), (1, 1)]]
-
-
 def test_another_collective_under_the_same_number_is_no_collective() -> None:
     rows = [{"rank": 0, "seq": 3}, {"rank": 1, "seq": 3, "collective": "all-gather"}]
     found = _matched(rows, _world(0, 1))
@@ -102,24 +97,6 @@ def test_groups_of_one_name_that_nothing_tells_apart_are_not_matched() -> None:
     assert found.unmatched().rows() == [("1", "all-reduce", "group", 8, [0, 1, 2, 3])]
 
 
-def test_groups_of_the_same_members_under_two_names_are_one() -> None:
-    groups = {0: [JobGroup("left", "", 2, (0, 1))], 1: [JobGroup("right", "", 2, (0, 1))]}
-    rows = [{"rank": rank, "group": name, "seq": 1} for rank, name in ((0, "left"), (1, "right"))]
-    assert _who(_matched(rows, groups)) == [[(0, 0), (1, 0)]]
-
-
-def test_two_groups_of_the_same_members_stay_two() -> None:
-    own = [JobGroup("0", "default_pg", 2, (0, 1)), JobGroup("1", "mesh_dp", 2, (0, 1))]
-    found = roles(FakeJob([facts(0, own), facts(1, own)]))
-    assert found["label"].to_list() == ["0", "1", "0", "1"]
-
-
-def test_a_list_of_members_on_some_ranks_serves_the_others() -> None:
-    groups = {0: [JobGroup("0", "default_pg", 2, (0, 1))], 1: [JobGroup("default_pg", "", 2)]}
-    rows = [{"rank": 0, "seq": 1}, {"rank": 1, "seq": 1, "group": "default_pg"}]
-    assert _who(_matched(rows, groups)) == [[(0, 0), (1, 0)]]
-
-
 def test_sends_and_receives_pair_by_peer_whatever_their_numbers() -> None:
     def talk(rank: int, kind: str, peer: int, seq: int) -> dict[str, Any]:
         return {"rank": rank, "collective": kind, "peer": peer, "seq": seq}
@@ -135,20 +112,6 @@ def test_sends_and_receives_pair_by_peer_whatever_their_numbers() -> None:
     ]  # fmt: skip
     assert found.incomplete()["count"].to_list() == [1]
     assert set(found.collectives["collective"]) == {"send"}
-
-
-def test_ranks_that_were_not_read_are_not_expected() -> None:
-    groups = {rank: [JobGroup("0", "default_pg", 128)] for rank in (0, 1)}
-    found = _matched([{"rank": rank, "seq": 1, "group_size": 128} for rank in (0, 1)], groups)
-    assert found.collectives.select("present", "expected", "group_size").row(0) == (2, 2, 128)
-    assert found.incomplete().is_empty()
-
-
-def test_a_job_without_collectives() -> None:
-    found = _matched([], {0: []})
-    assert found.collectives.is_empty()
-    assert found.arrivals.is_empty()
-    assert found.incomplete().is_empty()
 
 
 def test_the_numbers_of_collectives_do_not_depend_on_the_order_of_rows() -> None:

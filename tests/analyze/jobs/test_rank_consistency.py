@@ -12,9 +12,7 @@ import pytest
 from analyze.jobs.plan import Clock, Delay, Gaps, Plan, write
 from analyze.jobs.planned import reading
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.matched_collectives import match
-from foretrace.analyze.jobs.rank_consistency import rank_consistency, ranks_text
+from foretrace.analyze.jobs.rank_consistency import rank_consistency
 from foretrace.analyze.jobs.summary import summarize
 from foretrace.schema.documents.job import JobOddity
 
@@ -50,28 +48,6 @@ def test_what_is_odd_is_named(
     assert text in found[code].text
 
 
-def test_of_two_sizes_neither_is_wrong(tmp_path: Path) -> None:
-    found = _odd(Plan(data=2, gaps=Gaps(sized={0: 2})), tmp_path)
-    assert found["other_size"].ranks == [0, 1]
-
-
-def test_a_rank_beyond_the_world_does_not_count(tmp_path: Path) -> None:
-    gaps = Gaps(missing=(1, 2, 3, 4), worlds={0: 2, 5: 2})
-    found = _odd(Plan(data=6, gaps=gaps), tmp_path)["rank_missing"]
-    assert found.text == "1 of 2 ranks found: no rank 1; rank 5 not in that world"
-
-
-def test_ranks_that_were_not_chosen_are_not_missing(tmp_path: Path) -> None:
-    write(Plan(data=4, gaps=Gaps(missing=(1,))), tmp_path)
-    for chosen, codes in (("0,2", []), ("0-2", ["rank_missing"])):
-        with jobs.read(tmp_path, ranks=chosen, cache=False) as job:
-            matched = match(job)
-            every = rank_consistency(job, matched, fit(job, matched))
-            found = [each for each in every if each.code == "rank_missing"]
-            assert [each.code for each in found] == codes
-            assert [each.ranks for each in found] == [[1]] * len(codes)
-
-
 def test_kernels_that_one_rank_has_more_are_named(tmp_path: Path) -> None:
     found = _odd(Plan(data=4, delays=(Delay("code", 300_000, ranks=(2,)),)), tmp_path)
     assert found["other_kernels"].ranks == [2]
@@ -80,13 +56,6 @@ def test_kernels_that_one_rank_has_more_are_named(tmp_path: Path) -> None:
 
 def test_a_slow_rank_runs_the_same_kernels(tmp_path: Path) -> None:
     assert _odd(Plan(data=3, delays=(Delay("compute", 300_000, ranks=(2,)),)), tmp_path) == {}
-
-
-def test_ranks_in_few_words() -> None:
-    assert ranks_text([3]) == "rank 3"
-    assert ranks_text([5, 3, 4]) == "ranks 3-5"
-    assert ranks_text([1, 3, 5, 7, 9]) == "ranks 1, 3, 5 and 2 more"
-    assert ranks_text(range(0, 2048, 2)) == "ranks 0, 2, 4 and 1,021 more"
 
 
 def _apart(steps: tuple[int, ...] = (0, 1, 2), ns: int = 0) -> Plan:
@@ -127,15 +96,3 @@ def test_a_clock_that_is_set_during_the_recording_is_named(
     assert (found.ranks, found.text) == ([2], f"rank 2: clock 5.00 s {word} during the recording")
     assert max(row.exposed_delays_ns or 0 for row in document.ranks) == 0
     assert (document.job.step_ns or 0) < 10**7
-
-
-def test_a_clock_that_is_set_between_two_recordings_is_named(tmp_path: Path) -> None:
-    write(_apart((0, 1)), tmp_path / "first")
-    write(_apart((2,), -7 * 10**9), tmp_path / "second")
-    with jobs.read(tmp_path, cache=False) as job:
-        every = {
-            each.code: each for each in rank_consistency(job, match(job), fit(job, match(job)))
-        }
-    found = every["clock_set"]
-    assert found.ranks == [2]
-    assert found.text == "rank 2: clock 7.00 s back between the files of steps 2 and 4"

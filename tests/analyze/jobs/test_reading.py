@@ -19,8 +19,7 @@ from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
 from foretrace.analyze.jobs.whole_job import COLUMNS, Job
 from foretrace.base import notices
-from foretrace.base.budget import Limits
-from foretrace.base.errors import MissingError, TraceError, UsageError
+from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import remote
 
 SMALL = Plan(data=4, gaps=Gaps(empty=(3,)), by_rank=True)
@@ -100,19 +99,6 @@ def deadly(path: str, **more: Any) -> bytes:
 local_encoded = reading.encoded
 
 
-def test_as_many_processes_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(reading, "cores", lambda: 8)
-    monkeypatch.setattr(reading, "free_memory", lambda: 1 << 30)
-    monkeypatch.setattr(reading, "spread", lambda *given: asked.append(given[2]) or ())
-    monkeypatch.setattr("foretrace.analyze.jobs.reading.answer", lambda *_: asked.append(1))
-    for size in (50 << 20, 100 << 20, 1 << 30):
-        list(
-            reading.local_answers({f"{number}.json": size for number in range(6)}, Limits(), False)
-        )
-    assert asked == [3, *[1] * 12]
-
-
 def test_ctrl_c_ends_all(folder: Path) -> None:
     code = f"""
 import os, signal, sys
@@ -182,53 +168,11 @@ def test_a_bucket_is_read_as_a_stream(
     assert sum(fetched) == sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_an_unchanged_file_of_a_bucket_is_kept(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path))
-    with jobs.read(bucket) as first:
-        monkeypatch.setattr(remote, "open_remote", lambda *_: pytest.fail("read again"))
-        with jobs.read(f"{bucket}/", ranks="0-2") as second:
-            same(first, second, paths=False)
-
-
-def test_a_zip_in_a_bucket(folder: Path, here: Job, bucket: str, tmp_path: Path) -> None:
-    import fsspec
-
-    with zipfile.ZipFile(tmp_path / "job.zip", "w") as archive:
-        for path in folder.iterdir():
-            archive.write(path, path.name)
-    fsspec.filesystem("memory").pipe("/bucket/job.zip", (tmp_path / "job.zip").read_bytes())
-    with jobs.read("memory://bucket/job.zip") as job:
-        same(here, job, paths=False)
-
-
 def test_places_that_cannot_be_read() -> None:
     with pytest.raises(UsageError, match="not a place to read from"):
         jobs.read("ftp://bucket/run")
     with pytest.raises(TraceError, match="contains no trace"):
         jobs.read("memory://nothing/here")
-
-
-def test_a_driver_that_fails(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a driver raises costs the file, and names it."""
-
-    def fail(*_: object) -> bytes:
-        raise KeyError("no such key")
-
-    import fsspec
-
-    monkeypatch.setattr(
-        type(fsspec.filesystem("memory").open("/bucket/run/README.md")), "read", fail
-    )
-    with pytest.raises(TraceError, match="no such key"):
-        jobs.read(bucket, cache=False)
-
-
-def test_ray_that_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingError, match=r"foretrace\[ray\]"):
-        jobs.read(folder, ray="auto")
 
 
 class _LostCluster:

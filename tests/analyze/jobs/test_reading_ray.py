@@ -17,7 +17,7 @@ from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
 from foretrace.base.errors import UsageError
 
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster serves all
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.sweep]  # one cluster serves all
 DIED, read_here = ".died", reading.encoded
 
 

@@ -97,41 +97,6 @@ def test_windows_tile_and_spans_hold_all_work(pipeline: list[Reduced]) -> None:
         assert steps["collectives"].sum() == told.height
 
 
-def test_what_is_written_beside_a_collective(pipeline: list[Reduced]) -> None:
-    for slow, _, tables in pipeline:
-        stated = {
-            (start, each["tid"]): each["args"]
-            for start, _, each in slow.events
-            if each["cat"] == "kernel" and "nccl" in each["name"]
-        }
-        for row in tables["collectives"].to_dicts():
-            args = stated[row["start_ns"], row["stream"]]
-            assert (row["group"], row["seq"]) == (args["Process Group Name"], args["Seq"])
-            assert row["group_size"] == args["Group size"]
-            assert row["peer"] == args.get(
-                "Dst Rank" if row["collective"] == "send" else "Src Rank"
-            )
-            most = max(args["In msg nelems"], args["Out msg nelems"])
-            assert row["message_bytes"] in (2 * most, 4 * most)
-
-
-def test_order_and_since(pipeline: list[Reduced]) -> None:
-    told = pipeline[0].tables["collectives"]
-    begins = dict(pipeline[0].tables["steps"].select("step", "window_start_ns").iter_rows())
-    for _, group in told.group_by("group"):
-        rows = group.sort("launch_ns").to_dicts()
-        assert [row["order"] for row in rows] == list(range(len(rows)))
-        ends = [begins[rows[0]["step"]], *(row["end_ns"] for row in rows[:-1])]
-        assert [row["since_ns"] for row in rows] == [
-            min(end, row["start_ns"]) for end, row in zip(ends, rows, strict=True)
-        ]
-
-
-def test_types_are_those_of_the_contract(pipeline: list[Reduced], tmp_path: Path) -> None:
-    for tables in (pipeline[0].tables, made(TraceBuilder().op("aten::add", 0, 10), tmp_path)):
-        assert {name: dict(table.schema) for name, table in tables.items()} == TYPES
-
-
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     trace = TraceBuilder(header=HEADER).step(1, 0, 9_000).launch(0, 10)
     trace.kernel(REDUCED, 100, 900, args=talk() | {"stream": None})
@@ -140,21 +105,6 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     assert tables["spans"]["stream"].to_list() == [None]
     told = tables["collectives"].select("stream", "ready_ns", "seq", "peer")
     assert told.rows() == [(None, None, None, None)]
-
-
-def test_a_pause_a_stream_and_a_kind_end_a_span(tmp_path: Path) -> None:
-    trace = TraceBuilder(header=HEADER).step(1, 0, 100_000)
-    for start, kind in ((0, "a"), (2_500, "b"), (5_000, "copy"), (7_000, "c"), (10_000, "far")):
-        trace.launch(start, 100)
-        done = trace.memcpy(start + 1_000, 1_000) if kind == "copy" else trace
-        if kind != "copy":
-            done.kernel(kind, start + 1_000, 2_000 if kind == "a" else 1_000)
-    trace.launch(11_000, 100).kernel(REDUCED, 12_000, 5_000, args=talk(), stream=20)
-    spans = made(trace, tmp_path)["spans"].select("kind", "stream", "count", "name")
-    assert spans.rows() == [
-        ("compute", 7, 2, "a"), ("copy", 7, 1, "Memcpy HtoD (Pageable -> Device)"),
-        ("compute", 7, 1, "c"), ("compute", 7, 1, "far"), ("comms", 20, 1, "nccl AllReduce f32"),
-    ]  # fmt: skip
 
 
 def test_a_step_that_the_recording_cut(tmp_path: Path) -> None:
@@ -181,16 +131,6 @@ def test_a_step_whose_gpu_events_are_lost(tmp_path: Path) -> None:
     assert made(trace, tmp_path)["steps"]["whole"].to_list() == [True, False, True]
 
 
-def test_steps_that_do_not_follow_each_other_leave_a_gap(tmp_path: Path) -> None:
-    trace = TraceBuilder(header=HEADER)
-    for number, start in ((3, 0), (4, 100_000), (9, 500_000)):
-        trace.step(number, start, 90_000).launch(start, 500).kernel("a", start + 50_000, 30_000)
-    steps = made(trace, tmp_path)["steps"]
-    origin = steps["start_ns"][0]
-    windows = (steps.select(pl.col("window_start_ns", "window_end_ns") - origin)).rows()
-    assert windows == [(0, 80_000), (80_000, 180_000), (500_000, 580_000)]
-
-
 def test_a_recording_without_steps_is_one(tmp_path: Path) -> None:
     trace = TraceBuilder(header=HEADER).launch(0, 10).kernel(REDUCED, 100, 900, args=talk())
     tables = made(trace.launch(1_000, 10).kernel("a", 1_500, 500), tmp_path)
@@ -198,16 +138,6 @@ def test_a_recording_without_steps_is_one(tmp_path: Path) -> None:
         (-1, 500, 900, 600)
     ]
     assert tables["collectives"]["step"].to_list() == [-1]
-
-
-def test_a_kernel_of_unknown_message_keeps_its_name(tmp_path: Path) -> None:
-    trace = TraceBuilder().step(1, 0, 9_000)
-    trace.launch(0, 10).kernel("ncclKernel_SendRecv_RING_LL_Sum_int8_t(ncclDevComm*)", 100, 900)
-    trace.launch(1_100, 10).kernel(REDUCED, 1_200, 900)
-    told = made(trace, tmp_path)["collectives"]
-    assert told["collective"].to_list() == ["send-receive", "all-reduce"]
-    assert told["group"].null_count() == told["message_bytes"].null_count() == 2
-    assert told["order"].to_list() == [0, 1]
 
 
 def test_on_the_host_ops_compute_and_gloo_talks(tmp_path: Path) -> None:
@@ -239,65 +169,6 @@ def test_on_the_host_ops_compute_and_gloo_talks(tmp_path: Path) -> None:
     assert tables["host"]["kind"].to_list() == ["data", "comms", "comms"]
     facts = part_of(tmp_path / "rank0.json")[0].facts
     assert (facts.host, facts.groups[0].ranks) == ("alpha", (0, 1))
-
-
-def test_a_peer_is_a_place_in_a_group(tmp_path: Path) -> None:
-    """Of two groups with other ranks in that place, none is believed."""
-    for groups, peer in (
-        ([[0, 1], [0, 1]], 1),
-        ([[4, 6]], 6),
-        ([[0, 1], [0, 2]], None),
-        ([[0], [0, 3]], 3),
-        ([], None),
-    ):
-        listed = [{"pg_name": str(at), "ranks": ranks} for at, ranks in enumerate(groups)]
-        trace = TraceBuilder(header={"distributedInfo": {"rank": 0, "pg_config": listed}})
-        given = {"Concrete Inputs": ["", "", "1", "0"]}
-        trace.op("c10d::send", 0, 100, dims=[[], [], [], []], args=given)
-        trace.host("user_annotation", "gloo:send", 10, 400)
-        assert made(trace, tmp_path)["collectives"]["peer"].to_list() == [peer]
-
-
-def test_the_host_and_process_in_a_name(tmp_path: Path) -> None:
-    for name, host, pid in (
-        ("gpu-7.example_4242.1794000.pt.trace.json", "gpu-7.example", 4242),
-        ("node12_rank3.json", "node12", 100),
-        ("rank3.json", "", 100),
-    ):
-        trace = TraceBuilder(header={"host_name": ""}).op("aten::add", 0, 10)
-        (tmp_path / name).write_bytes(trace.bytes())
-        facts = part_of(tmp_path / name)[0].facts
-        assert (facts.host, facts.pid) == (host, pid)
-
-
-def test_sizes_tell_kernels_apart(tmp_path: Path) -> None:
-    def signature(name: str, *dims: int, grid: tuple[int, int, int] = (1, 1, 1)) -> str:
-        trace = TraceBuilder(header=HEADER).step(1, 0, 9_000)
-        for at, size in enumerate(dims):
-            trace.op("aten::mm", at * 100, 50, dims=[[size, 8], [8, 8]] if size else None)
-            trace.launch(at * 100, 10).kernel("a", at * 100 + 50, 10, grid=grid)
-        (tmp_path / name).write_bytes(trace.bytes())
-        return part_of(tmp_path / name)[0].facts.kernel_signature
-
-    assert signature("a.json", 8, 16) == signature("b.json", 16, 8) != signature("c.json", 8, 8)
-    assert signature("d.json", 0, grid=(2, 1, 1)) != signature("e.json", 0)
-    assert part_of(tmp_path / "a.json")[1]["kernels"]["signature"].to_list() == [
-        "[[16,8],[8,8]]", "[[8,8],[8,8]]",
-    ]  # fmt: skip
-    assert part_of(tmp_path / "e.json")[1]["kernels"]["signature"].to_list() == ["grid [1,1,1]"]
-
-
-def test_tables_have_the_rank_and_closing_deletes_them(small_job: tuple[Path, Answer]) -> None:
-    with jobs.read(small_job[0], cache=False) as job:
-        folder = Path(job._folder.name)
-        assert list(folder.iterdir())
-        assert [each.rank for each in job.facts] == [0, 1, 2, 3]
-        for name in TYPES:
-            table = job.table(name).collect()
-            assert dict(table.schema) == {"rank": pl.Int64, **TYPES[name]}
-            assert table["rank"].is_sorted()
-            assert table["rank"].n_unique() == 4
-    assert not folder.exists()
 
 
 def test_ranks_and_steps_are_chosen(small_job: tuple[Path, Answer]) -> None:
@@ -337,16 +208,6 @@ def test_one_file_of_a_rank_and_one_run_are_in_the_tables(tmp_path: Path) -> Non
         assert job.table("steps").collect().height == 9
 
 
-def test_files_without_a_rank_are_numbered_by_path(tmp_path: Path) -> None:
-    for name in "abc":
-        (tmp_path / f"{name}.json").write_bytes(TraceBuilder().op("aten::add", 0, 10).bytes())
-    with jobs.read(tmp_path) as job:
-        assert [(each.rank, Path(each.path).name) for each in job.facts] == [
-            (0, "a.json"), (1, "b.json"), (2, "c.json"),
-        ]  # fmt: skip
-        assert [note.code for note in job.notes] == ["rank_unknown"]
-
-
 def test_a_file_that_cannot_be_read_costs_that_file(tmp_path: Path) -> None:
     write(Plan(data=4, gaps=Gaps(empty=(1,), damaged=(3,))), tmp_path)
     with jobs.read(tmp_path, cache=False) as job:
@@ -358,16 +219,6 @@ def test_a_file_that_cannot_be_read_costs_that_file(tmp_path: Path) -> None:
 def test_ranks_in_one_merged_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "merged.json").write_bytes(merged([0, 1, 2, 3]).bytes())
     with pytest.raises(TraceError, match="ranks were merged into this file"):
-        jobs.read(tmp_path)
-
-
-def test_nothing_to_read(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="contains no trace"):
-        jobs.read(tmp_path)
-    with pytest.raises(TraceError, match="No such file"):
-        jobs.read(tmp_path / "none")
-    (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(TraceError, match="contains no trace"):
         jobs.read(tmp_path)
 
 

@@ -13,8 +13,7 @@ from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.matched_collectives import match
-from foretrace.analyze.jobs.waits import WAITS, hosts, slowness, stragglers, waits
-from foretrace.analyze.jobs.whole_job import COLUMNS
+from foretrace.analyze.jobs.waits import WAITS, hosts, stragglers, waits
 from foretrace.schema.jobs import JobGroup
 
 CLOCKS = {1: Clock(3_000_000, 20.0), 2: Clock(-2_000_000, -30.0)}
@@ -66,13 +65,6 @@ def test_the_blame_passes_groups_and_pipelines(three_ways: tuple[Answer, pl.Data
     assert set(late.filter(pl.col("rank") != 2)["cause"]) == {"other_comms", "earlier"}
 
 
-def test_turns_of_a_pipeline_are_no_delay(tmp_path: Path) -> None:
-    plan = Plan(data=3, pipeline=3, microbatches=3, ranks_per_host=3)
-    _, found = _answered(plan, tmp_path)
-    assert set(found.filter("last")["cause"]) == {"pipeline", "none"}
-    assert found["caused_ns"].is_null().all()
-
-
 def test_a_delay_from_a_pipeline_of_unknown_ranks_is_nobodys(tmp_path: Path) -> None:
     """Half of each pipeline was read: the stage before is late, and its equals are not known."""
     late = Delay("compute", 1_000_000, ranks=(0,))
@@ -114,36 +106,6 @@ def test_within_the_error_nobody_is_last() -> None:
     found = _by_hand([100_000, 100_200, 100_400])
     assert found.filter("last")["cause"].to_list() == ["none"]
     assert found["root"].is_null().all()
-
-
-def test_one_rank_that_comes_early_makes_nobody_late() -> None:
-    found = _by_hand([100_000, 900_000, 900_100, 900_200])
-    assert found.filter("last")["cause"].to_list() == ["clock"]
-    assert found["wait_ns"].to_list() == [800_200, 200, 100, 0]
-
-
-def test_what_happened_before_is_not_claimed() -> None:
-    """Nothing that the rank did since the previous collective explains its delay."""
-    found = _by_hand([100_000, 100_000, 900_000], compute_ns=50_000)
-    assert found["cause"].to_list() == [None, None, "earlier"]
-    assert found["root_cause"].to_list() == [None, None, "earlier"]
-
-
-def test_a_cause_comes_before_what_was_earlier() -> None:
-    """Half of a delay is carried on from the collective before, which names no cause."""
-    rows = [{"rank": 1, "id": at, "step": 1, "caused_ns": ns, "delays_ns": ns, "root": 1,
-             "root_cause": cause} for at, (cause, ns) in enumerate((("compute", 45), ("earlier", 55)))]  # fmt: skip
-    steps = pl.DataFrame({"rank": [0, 1], "window_start_ns": [0, 0], "window_end_ns": [99, 99]})
-    kernels = pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS["kernels"]})
-    job: Any = FakeJob([facts(0), facts(1)], steps=steps, kernels=kernels)
-    found = stragglers(pl.DataFrame(rows, WAITS), job)
-    assert found.select("rank", "cause").row(0) == (1, "compute")
-
-
-def test_no_collectives() -> None:
-    job: Any = FakeJob([facts(0)], collectives=collectives([]))
-    met = match(job)
-    assert waits(job, met, fit(job, met)).schema == pl.Schema(WAITS)
 
 
 def _late_ranks(plan: Plan, folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -198,28 +160,3 @@ def test_a_slow_host_is_more_than_one_slow_rank(tmp_path: Path) -> None:
     assert late["slow"].unique().to_list() == ["host"]
     # the four share each delay, so that the host's is their sum
     assert row["delays_ns"] == late["delays_ns"].sum()
-
-
-def test_a_delay_counts_once_however_many_groups_it_passes(tmp_path: Path) -> None:
-    late = Delay("compute", 1_000_000, ranks=(3,))
-    plan = Plan(data=3, tensor=2, pipeline=2, microbatches=2, ranks_per_host=2, delays=(late,))
-    ranks, _ = _late_ranks(plan, tmp_path)
-    first = ranks.row(0, named=True)
-    assert first["rank"] == 3
-    assert ranks["made_others_wait_ns"][1:].sum() == 0
-    assert 0.8 * 3e6 < first["delays_ns"] < 1.2 * 3e6
-
-
-def test_few_slow_kernels_are_no_slow_gpu() -> None:
-    """One of ten kernels takes three times as long on rank 0, and it runs an eleventh."""
-    rows = [
-        {"rank": rank, "name": f"kernel {at}", "signature": "", "role": "gemm", "count": 2,
-         "total_ns": 2000 * (3 if rank == at == 0 else 1), "per_step": 1.0}
-        for rank in range(4) for at in range(11) if at < 10 or rank == 0
-    ]  # fmt: skip
-    job: Any = FakeJob(map(facts, range(4)), kernels=pl.DataFrame(rows))
-    found = slowness(job, pl.DataFrame({"rank": [0, 0, 0], "equal": [1, 2, 3]}))
-    row = found.row(0, named=True)
-    assert row["gpu_factor"] == pytest.approx(1.2)
-    assert row["slower"] == pytest.approx(0.1)
-    assert (row["gpu_ns"], row["code_ns"]) == (2000, 1000)

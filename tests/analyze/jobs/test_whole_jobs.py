@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from analyze.jobs.plan import Clock, Delay, Gaps, Plan, write
 from analyze.jobs.plan.answer import slowdown, walls
-from analyze.jobs.plan.damage import PLAN, SPOILED
+from analyze.jobs.plan.damage import SPOILED
 from analyze.jobs.plan.distance import distance
 from analyze.jobs.plan.faults import misses, random_job
 from analyze.jobs.plan.simulate import simulate
@@ -20,7 +20,7 @@ from corpus.places import PUBLIC
 from foretrace.analyze import jobs
 from foretrace.cli import main
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job_verdict import fixes, lines, overview_of_job
+from foretrace.show.overview.job_verdict import fixes, overview_of_job
 from sweep import FULL
 
 DATA = Plan(data=8, ranks_per_host=4, layers=3, kernel_noise_ns=2_000, clocks={1: Clock(400_000)})
@@ -125,31 +125,6 @@ def test_a_slow_link_is_no_slow_rank(tmp_path: Path) -> None:
     assert _saves(document)["group 6"] == pytest.approx(lengths[0] - lengths[1], rel=0.1)
 
 
-def test_two_equal_stragglers_save_together(tmp_path: Path) -> None:
-    late = Delay("compute", LATE, ranks=(SLOW, 5))
-    document = planned(replace(DATA, delays=(late,)), tmp_path)
-    saves = _saves(document)
-    assert saves["ranks 2, 5"] == pytest.approx(LATE, rel=0.05)
-    assert saves["rank 2"] + saves["rank 5"] < LATE / 10
-    assert "with both" in document.verdict.first
-
-
-def test_a_delay_in_one_step_is_reported_as_such(tmp_path: Path) -> None:
-    plan = replace(DATA, delays=(Delay("host", 3_000_000, ranks=(SLOW,), steps=(1,)),))
-    document = planned(plan, tmp_path)
-    assert document.verdict.bound == "straggler"
-    assert f"step {plan.first_step + 1}" in document.verdict.text
-
-
-def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
-    """The stages of a pipeline have no equals: a slow rank looks like one with more layers."""
-    late = Delay("compute", 1_500_000, ranks=(2,))
-    document = planned(replace(PIPELINE, delays=(late,)), tmp_path)
-    [line] = [each.text for each in lines(document) if each.label == "PIPELINE"]
-    assert "stage 2 computes longest" in line
-    assert "its stage" in document.verdict.text
-
-
 @pytest.mark.parametrize("seed", [*WERE_WRONG, *(range(1, 13) if FULL else ())])
 def test_culprit_and_cause_in_random_jobs(seed: int, tmp_path: Path) -> None:
     """`benchmarks/job_plans.py` counts them over more seeds."""
@@ -230,29 +205,7 @@ def test_the_rest_is_answered(
         assert all(time is None or 0 <= time < 2**62 for time in times)
 
 
-@pytest.mark.parametrize("name", ["a name of control characters", "a group with a strange name"])
-def test_no_control_character_reaches_the_terminal(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    SPOILED[name](tmp_path)
-    assert main(["job", str(tmp_path), "--no-cache", "--all"]) == 0
-    out, errors = capsys.readouterr()
-    assert "\x1b" not in out + errors
-    assert "\x07" not in out + errors
-
-
 @pytest.mark.parametrize("place", ["/no/such/folder", "s3://", "nosuch://bucket/run"])
 def test_a_place_that_does_not_exist(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", place]) in (2, 3, 4)
     assert capsys.readouterr().err.count("\n") <= 2
-
-
-@pytest.mark.parametrize(
-    "given", [("--ranks", ""), ("--ranks", "7"), ("--steps", "x"), ("--steps", "77")]
-)
-def test_ranks_and_steps_that_are_not_there(
-    given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(PLAN, tmp_path)
-    assert main(["job", str(tmp_path), *given, "--no-cache"]) in (2, 3)
-    assert capsys.readouterr().err.count("\n") == 1

@@ -11,8 +11,7 @@ import pytest
 
 import foretrace
 from foretrace.analyze import why
-from foretrace.analyze.why.explained import Unfused, kernels_named, strided_views, tallies
-from foretrace.base.errors import UsageError
+from foretrace.analyze.why.explained import Unfused, strided_views, tallies
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import (
@@ -23,16 +22,9 @@ from foretrace.schema.compiler import (
     GuardTally,
     NamedTensor,
 )
-from foretrace.schema.documents.why import SCHEMA, CallEntry, CompiledKernel, Why
-from foretrace.schema.ledger import LedgerEntry
 from model.compiled.recorded import DATA, compiled
 
 ROW, MATRIX = 8 * 4, 4 * 8 * 4  # bytes of f32[8] and f32[4, 8]
-GELU, SILU, MM = (
-    "triton_poi_fused__unsafe_view_gelu_mul_0",
-    "triton_poi_fused_silu_1",
-    "extern_kernels.mm",
-)
 
 
 def _node(name: str, target: str, inputs: str, *shape: int) -> GraphNode:
@@ -65,13 +57,6 @@ def test_a_view_moves_nothing_and_is_read_once() -> None:
     assert found.nodes == MATRIX + ROW + MATRIX
 
 
-def test_ops_count_where_all_of_them_is_inside() -> None:
-    found = Unfused(_part(WHOLE, *NODES)).traffic(tuple(node.name for node in NODES))
-    assert found is not None
-    assert found.ops == (MATRIX + ROW + MATRIX) + 2 * MATRIX
-    assert found.nodes == (2 * MATRIX + ROW) + 2 * MATRIX + 2 * MATRIX
-
-
 def test_a_part_of_an_op_is_not_the_op() -> None:
     found = Unfused(_part(WHOLE, *NODES)).traffic(("mul",))
     assert found is not None
@@ -98,61 +83,6 @@ def test_bytes_of_dynamic_sizes_are_as_certain_as_those_of_their_runs() -> None:
 
 def test_without_a_graph_there_is_no_answer() -> None:
     assert Unfused(Compilation("0/0")).traffic(("add",)) is None
-
-
-def _kernel(name: str, handle: str, *ran: str) -> CompiledKernel:
-    calls = [CallEntry(handle, [], [], None, None)]
-    return CompiledKernel(
-        name, "0/0", "inference", name == MM, [], [], "", "", [], [], 0, 0, 0,
-        gpu_names=list(ran), calls=calls,
-    )  # fmt: skip
-
-
-def _document(*kernels: CompiledKernel) -> Why:
-    ledger = LedgerEntry(0, 0, 0, 0, [])
-    return Why(SCHEMA, "", None, [], [], ledger, [], list(kernels), [], [], [], [])
-
-
-KERNELS = _document(
-    _kernel(MM, "extern_kernels.mm:1", "nvjet_a"),
-    _kernel(MM, "extern_kernels.mm:2", "nvjet_b"),
-    _kernel(GELU, f"{GELU}:3", GELU),
-    _kernel(SILU, f"{SILU}:4", SILU),
-)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "handles"),
-    [
-        (GELU, [f"{GELU}:3"]),
-        ("gelu", [f"{GELU}:3"]),
-        ("triton_poi_fused_gelu_mul_0", [f"{GELU}:3"]),
-        ("triton_poi_fused_s", [f"{SILU}:4"]),
-        ("mm", ["extern_kernels.mm:1", "extern_kernels.mm:2"]),
-        ("extern_kernels.mm:2", ["extern_kernels.mm:2"]),
-        ("nvjet_b", ["extern_kernels.mm:2"]),
-    ],
-)
-def test_a_name_or_a_part_of_it(wanted: str, handles: list[str]) -> None:
-    assert [row.calls[0].handle for row in kernels_named(KERNELS, wanted)] == handles
-
-
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        ("triton_poi", "fits 2 kernels"),
-        ("triton_poi_fused_gelu_mul_7", f"the nearest: {SILU}, {GELU}"),
-        ("conv", "no kernel 'conv'"),
-    ],
-)
-def test_what_fits_none_or_several(wanted: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        kernels_named(KERNELS, wanted)
-
-
-def test_a_log_without_kernels() -> None:
-    with pytest.raises(UsageError, match="the log has no kernel"):
-        kernels_named(_document(), "mm")
 
 
 def test_a_guard_is_counted_over_all_recompilations() -> None:

@@ -9,8 +9,7 @@ from foretrace.analyze.why.explained import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, KernelCall
 from foretrace.schema.compiler import NamedTensor as Tensor
-from foretrace.schema.documents.why import CompiledKernel
-from foretrace.show.overview.why import backends, lines
+from foretrace.show.overview.why import lines
 from model.compiled.recorded import DATA, compiled
 from opened_traces import opened
 
@@ -62,15 +61,6 @@ def _mlp(**changed: GraphNode) -> list[GraphNode]:
     return [*(nodes | changed).values()]
 
 
-def test_sizes_are_rows_width_and_hidden_width() -> None:
-    (found,) = gated_mlps(_graph(*_mlp()), NOTHING)
-    assert found.size == (6, 8, 16)
-    (found,) = gated_mlps(
-        _graph(*_mlp(gate=_node("gate", LINEAR, "x", "wg", shape=("s0", 16)))), NOTHING
-    )
-    assert found.size is None
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -91,19 +81,3 @@ def test_one_that_the_pass_replaced_is_none() -> None:
     ours = KernelCall("torch.ops.foretrace.gated_mlp", True, nodes=("gated_mlp",))
     part = Compilation("0/0", graphs=whole.graphs, calls=(ours,))
     assert not [*gated_mlps(part, NOTHING)]
-
-
-def test_backends_are_named() -> None:
-    def row(name: str, *ran: str) -> CompiledKernel:
-        named = {"gpu_names": list(ran)}
-        return CompiledKernel(name, "0/0", "", True, [], [], "", "", [], [], None, 1, 1, **named)
-
-    rows = [
-        row("extern_kernels.mm", "nvjet_sm90_tst_128x256_64x4_1x2_h_bz_coopA_NTN"),
-        row("torch.ops.foretrace.gated_mlp.default", "gate_up_kernel"),
-        row("extern_kernels.mm", "kernel_cutlass_kernel_quackgemm_act_GemmActSm90_object_at__t"),
-    ]
-    assert backends(rows) == ["cuBLAS", "foretrace", "Quack"]
-    gathered = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-    collective = row("torch.ops._c10d_functional.all_gather_into_tensor.default", gathered)
-    assert backends([collective]) == []  # a namespace of torch's is no library

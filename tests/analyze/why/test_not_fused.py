@@ -14,17 +14,13 @@ from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import (
     REASONS,
     WORDS,
-    NodeOrder,
     OtherRun,
     Separation,
     across_breaks,
-    code,
     grouped,
     neighbours,
     not_fused,
-    returns,
 )
-from foretrace.cli import main
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import (
@@ -32,7 +28,6 @@ from foretrace.schema.compiler import (
     Compilation,
     CompilerRun,
     Elsewhere,
-    FusionChoice,
     KernelCall,
     NamedTensor,
     SchedulerNode,
@@ -56,19 +51,6 @@ def _part(run: str, compile_id: str) -> Compilation:
 
 def _pairs(found: tuple[Separation, ...]) -> dict[tuple[str, str], Separation]:
     return {(each.a.rpartition(":")[2], each.b.rpartition(":")[2]): each for each in found}
-
-
-def test_the_gemms_around_the_activation_of_an_mlp() -> None:
-    found = _pairs(not_fused(_part("mlp", "0/0"), measured("mlp")))
-    assert set(found) == {("1", "2"), ("1", "3"), ("2", "3"), ("3", "4")}
-    assert {each.code for each in found.values()} == {"extern"}
-    gate = found["1", "3"]
-    assert gate.shared[0].shape == (8192, 3072)
-    assert gate.bytes == 2 * 48 * MIB  # written once, read once
-    assert (gate.a_target, gate.b_target) == ("extern_kernels.mm", "")
-    both = found["1", "2"]
-    assert (both.produced, both.bytes) == (False, 12 * MIB)  # x is read twice
-    assert gate.sources[0].line == 27
 
 
 def test_nodes_of_one_kernel_are_not_apart() -> None:
@@ -148,28 +130,6 @@ def test_dynamic_shapes_have_a_time_and_no_bytes() -> None:
     assert all(each.at_most_ns for each in found)
 
 
-@pytest.mark.parametrize(("run", "compile_id"), [("mlp", "0/0"), ("unfusable", "1/0")])
-def test_without_the_log_text_the_wrapper_shows_the_same_neighbours(
-    run: str, compile_id: str
-) -> None:
-    part = _part(run, compile_id)
-    bare = replace(part, before=(), after=(), choices=())
-    listed, seen = not_fused(part), not_fused(bare)
-    assert [(each.a, each.b, each.bytes) for each in listed] == [
-        (each.a, each.b, each.bytes) for each in seen
-    ]
-    assert {each.code for each in seen} <= {"extern", "between", "not_recorded"}
-    assert {each.inductor for each in seen} == {""}
-
-
-def test_llama_without_the_log_text() -> None:
-    part = _part("llama_train", "0/0")
-    bare = not_fused(replace(part, before=(), after=(), choices=()))
-    listed = {(each.part, each.a, each.b) for each in not_fused(part)}
-    seen = {(each.part, each.a, each.b) for each in bare}
-    assert len(listed & seen) / len(listed | seen) > 0.95
-
-
 def test_every_refusal_of_this_torch_has_a_reason() -> None:
     """The words in the sources of torch, against the table."""
     torch = pytest.importorskip("torch")
@@ -180,18 +140,6 @@ def test_every_refusal_of_this_torch_has_a_reason() -> None:
     words = re.findall(r'(?:why|WhyNoFuse\(node1, node2\))\(\s*"([^"]+)"', text)
     assert len(words) > 40
     assert [word for word in words if not any(part in word for part, _ in WORDS)] == []
-
-
-def test_a_dozen_reasons() -> None:
-    assert len(REASONS) == 12
-    assert {reason for _, reason in WORDS} <= set(REASONS)
-
-
-def test_words_that_nobody_knows() -> None:
-    assert code("a reason of torch 3") == "other"
-    part = Compilation("0/0", choices=(FusionChoice("op1", "op2", False, "a new reason", 2),))
-    (group,) = grouped(part, ())
-    assert (group.code, group.refusals, group.bytes) == ("other", 2, None)
 
 
 @pytest.fixture(scope="module")
@@ -219,39 +167,6 @@ def test_kernels_that_the_other_run_fused(tuned: CompilerRun) -> None:
     fused = replace(mine, after=(), before=(), choices=(), calls=calls)
     found = OtherRun(replace(tuned, compilations=(fused,))).made_of(not_fused(mine)[0], mine)
     assert found == Elsewhere(("both",), ("both",), "both")
-
-
-def test_another_program_says_nothing(tuned: CompilerRun) -> None:
-    mine = compiled("unfusable").compilations[0]
-    assert OtherRun(tuned).made_of(not_fused(mine)[0], mine) is None
-
-
-def test_the_command_looks_into_the_other_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["why", str(DATA / "mlp"), "--not-fused", "--against", str(TUNED)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "The other run keeps triton_tem_fused_mm_t_view_0 and triton_poi" in text
-    assert 'apart: the same order, but other loop dimensions (Inductor: "no shared data")' in text
-
-
-def test_refusals_around_templates(tuned: CompilerRun) -> None:
-    mlp, relu = tuned.compilations
-    found = {(one.a[-1], one.b[-1]): one for one in not_fused(mlp)}
-    # the last choice was cuBLAS for the first: it was a template when Inductor asked
-    assert found["1", "3"].a_target == "extern_kernels.mm"
-    assert not found["2", "3"].a_target
-    for same in (found["1", "3"], found["2", "3"]):
-        assert (same.code, same.inductor) == ("loops", "no shared data")
-        assert same.a_index == "3072*d0 + d1, {d0: 8192, d1: 3072}"
-        assert same.b_index == "c0, {c0: 25165824}"
-    # asked in both directions: "node1 must go before node2" is only the answer to the other one
-    prologue = found["3", "4"]
-    assert prologue.code == "not_worth_it"
-    assert prologue.inductor.startswith("prologue fusion will not increase")
-    assert prologue.refusals == 4
-    (slower,) = not_fused(relu)
-    assert (slower.code, slower.inductor) == ("not_worth_it", "benchmark: 1.927x slowdown")
-    lines = sum(choice.times for choice in mlp.choices if not choice.fused)
-    assert sum(group.refusals for group in grouped(mlp, not_fused(mlp))) == lines == 12
 
 
 BIG = 1 << 20  # elements
@@ -290,11 +205,6 @@ def test_a_second_reader_or_the_caller_needs_the_buffer() -> None:
     assert _found(returned, _node("op1", "a", "b")) == [("op0", "op1", 0, 4 * BIG)]
 
 
-def test_an_input_that_several_read() -> None:
-    nodes = [_node(f"op{at}", "x small", f"a{at}") for at in range(3)]
-    assert [each[:2] for each in _found(*nodes)] == [("op0", "op1"), ("op1", "op2")]
-
-
 def test_a_concatenation_and_the_results_of_a_call_are_seen_through() -> None:
     joined = _found(
         _node("op0", "x", "a"), _node("op1", "x", "b"),
@@ -305,19 +215,6 @@ def test_a_concatenation_and_the_results_of_a_call_are_seen_through() -> None:
         _node("op0", "x", "a", "extern"), _node("op1", "a", "b", "unpack"), _node("op2", "b", "c")
     )
     assert sort == [("op0", "op2", 4 * BIG, 4 * BIG)]
-
-
-def test_a_slice_reads_less_than_the_whole() -> None:
-    reader = _node("op1", "a", "b", index=(("a", "c0 + 5, {c0: 100}"),))
-    assert _found(_node("op0", "x", "a"), reader) == [("op0", "op1", 4 * BIG, 400)]
-
-
-def test_what_a_library_changes_in_place_keeps_its_size() -> None:
-    scatter = replace(_node("op1", "a i", "", "extern", mutates=("a",)), writes=("b",))
-    first, last = _node("op0", "x", "a"), _node("op2", "b", "c")
-    assert _found(first, scatter, last)[1] == ("op1", "op2", 4 * BIG, 4 * BIG)
-    (*_, pair) = neighbours([first, scatter, last])
-    assert (pair.shared[0].name, pair.memory) == ("b", ("a",)), "the wrapper knows the old name"
 
 
 def _call(kernel: str, reads: str, writes: str, extern: bool = False) -> KernelCall:
@@ -340,19 +237,3 @@ def test_a_buffer_that_stays_inside_a_kernel() -> None:
     assert not any("op" in name for each in named for name in each[:2])
     both = next(each for each in found if each.b == "mm")
     assert both.bytes == 4 * 4 * BIG, "c and d, each written and read"
-
-
-def test_a_kernel_in_between() -> None:
-    first, last = _node("op0", "x", "a"), _node("op3", "a c", "d")
-    middle = _node("op1", "a", "c", "extern")
-    assert NodeOrder([first, middle, last]).between(first, last)
-    assert not NodeOrder([first, _node("op1", "x", "c"), last]).between(first, last)
-    assert not NodeOrder([first, _node("op1", "a", "c", "unpack"), last]).between(first, last)
-
-
-def test_what_a_wrapper_returns() -> None:
-    code = (
-        "def call(args):\n    return (buf1, reinterpret_tensor(buf0, (8, 4), (4, 1), 0), None, )\n"
-    )
-    assert returns(code) == ("buf1", "buf0", "")
-    assert returns("") == ()
