@@ -140,6 +140,7 @@ def test_noise_makes_all_ranks_late_and_blames_none(base: Plan, tmp_path: Path) 
     assert planned(plan, tmp_path).verdict.bound == "balanced"
 
 
+@pytest.mark.sweep
 @pytest.mark.torch
 def test_a_real_job_of_four_processes(gloo_job: Path) -> None:
     """Rank 2 of `gloo_script.py` sleeps 0.3 s in each step before the gradients are summed."""

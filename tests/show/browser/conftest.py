@@ -14,7 +14,16 @@ from foretrace.learn.ladder.climb import climb_recorded
 from show.browser import chromium
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install selenium")
+SMOKE = "test_opens_from_disk_without_a_word"
 ARTIFACTS = Path(__file__).parents[3] / "artifacts"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One page opens in the default run; `make test-full` opens all, at every width."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and not item.name.startswith(SMOKE):
+            item.add_marker(pytest.mark.sweep)
 
 
 class Browser:

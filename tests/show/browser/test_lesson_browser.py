@@ -12,12 +12,12 @@ import pytest
 import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lessons
-from foretrace.learn.lessons.lesson_page import HEIGHT, answer_key, lesson
+from foretrace.learn.lessons.lesson_page import answer_key
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import DIGITS, Sitting
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
 from foretrace.show.html.lesson_html import lesson_html
-from foretrace.show.render.lesson_page import answer_text, end_text
+from foretrace.show.render.lesson_page import answer_text
 from show.browser import hostile
 from show.browser.conftest import Browser
 
@@ -157,27 +157,6 @@ def test_nothing_is_told_before_the_answer_and_it_is_read_out(shown: Browser) ->
     assert row == ["24.0 us", "465 us", "0 ns", "505 us", "9"]
 
 
-def test_a_digit_goes_to_the_field_of_a_number(shown: Browser) -> None:
-    """A page of one lesson opens without a focus, which a frame would take from its notebook."""
-    shown.run("lessonPage.open(lessonPage.lessons[4], false)")
-    press(shown, "5", ENTER)
-    assert said(shown).startswith("✓ HitIt is 5.")
-
-
-def test_progress_is_kept_where_it_can_be(shown: Browser, page: Path) -> None:
-    shown.run("lessonPage.open(lessonPage.lessons[0], true)")
-    press(shown, "2", ENTER)
-    shown.open(page.as_uri())
-    assert "at question 2" in shown.find("[data-lesson='1']").text
-    shown.run("lessonPage.open(lessonPage.lessons[0], true)")
-    assert "Question 2 of 4" in shown.find(".lesson").text
-    for kept in ("{", "[3]", '{"matmul_add": {"answers": ["x", {}]}}'):
-        shown.run("localStorage.setItem('foretrace-lessons', arguments[0])", kept)
-        shown.open(page.as_uri())
-        shown.run("lessonPage.open(lessonPage.lessons[0], true)")
-        assert "Question 1 of 4" in shown.find(".lesson").text
-
-
 def answers(step: LessonStep, right: str) -> Iterator[str]:
     """Every choice; every number that a lesson foresees, the right one, and others."""
     if isinstance(step.ask, PickOne):
@@ -226,12 +205,6 @@ def differences(browser: Browser, sitting: Sitting, number: int) -> list[tuple[A
     return found
 
 
-def test_the_page_says_what_the_terminal_says(shown: Browser) -> None:
-    """Every choice, number and prediction that a reader may give, of every lesson."""
-    found = [differences(shown, each, number) for number, each in enumerate(sittings())]
-    assert not any(found), "\n".join(str(one) for each in found for one in each)
-
-
 def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_path: Path) -> None:
     trace, target = tmp_path / "<b>.json", tmp_path / "own.html"
     trace.write_bytes(hostile.trace_bytes())
@@ -252,33 +225,3 @@ def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_
     assert browser.dialog() is None
     assert browser.console() == []
     assert browser.requests() == [target.as_uri()]
-
-
-def test_the_score_is_the_terminals(shown: Browser) -> None:
-    each = Sitting(lessons()[0], opened)
-    for answer in ("2", "1"):
-        each.answer(answer)
-    each.skip()
-    each.answer("1")
-    shown.run("lessonPage.open(lessonPage.lessons[0], true)")
-    press(shown, "2", ENTER, ENTER, "1", ENTER, "s", "1", ENTER)
-    assert shown.find("h3").text == end_text(each.document()).splitlines()[0]
-
-
-def test_a_notebook_shows_the_lesson_in_a_frame(browser: Browser, tmp_path: Path) -> None:
-    cell = lesson(2)._repr_html_()
-    assert f"{HEIGHT}px" in cell
-    notebook = tmp_path / "notebook.html"
-    notebook.write_text(f"<!doctype html><html data-ready=yes><body>{cell}", encoding="utf-8")
-    browser.open(notebook.as_uri())
-    browser.driver.switch_to.frame(browser.find("iframe"))
-    browser.wait("document.documentElement.dataset.ready === 'yes'")
-    browser.find("input").send_keys("2", ENTER)
-    assert said(browser).startswith("✗ MissNot 2. The bias has no kernel of its own.")
-    browser.find(".go").send_keys(ENTER)
-    browser.find("[data-choice]").send_keys("3")
-    assert said(browser).startswith("✓ Hit")
-    assert browser.run(OVERFLOW) == 0
-    browser.driver.switch_to.default_content()
-    assert browser.console() == []
-    assert repr(lesson(2)).startswith("Lesson 2: What nn.Linear dispatches (a notebook shows it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from show.browser import hostile
 from show.browser.audit import faint_texts, nameless
 from show.browser.conftest import Browser
 from show.browser.looks import Page
-from show.browser.test_roofs_browser import OVERFLOW
+from show.browser.test_job_browser import OVERFLOW
 from show.serve.running import running
 
 pytestmark = pytest.mark.browser
@@ -87,31 +86,6 @@ def test_numbers_are_those_of_the_document(browser: Browser, tmp_path: Path) -> 
     assert browser.console() == []
 
 
-def test_a_click_says_what_an_allocation_is(browser: Browser, tmp_path: Path) -> None:
-    _, view = opened(browser, tmp_path, read_snapshot(str(RECORDED / "train.pickle.xz")))
-    for key in ["p", *["ArrowDown"] * 2, "Enter"]:
-        browser.run(KEY % key)
-    told: dict[str, str] = browser.run("""
-        const [terms, values] = ['dt', 'dd'].map(tag => [...document.querySelectorAll(`.panel ${tag}`)]);
-        return Object.fromEntries(terms.map((term, at) => [term.textContent, values[at].textContent]));""")
-    rows = view.holders[view.lives.size[view.holders] == int(_digits(told["size"]))]
-    row = next(int(at) for at in rows if f"event {view.lives.start[at]:,}" in told["allocated"])
-    time = view.history.time_us
-    life = (time[view.lives.end[row]] - time[view.lives.start[row]]) * 1000
-    assert told["line"] == view.line(row)
-    assert told["freed"].endswith(f"event {view.lives.end[row]:,}")
-    assert told["live for"] == time_text(life)
-    stack = view.snapshot.stacks[int(view.lives.stack[row])]
-    frames = browser.run(
-        "return document.querySelectorAll('.panel section:nth-of-type(2) li').length"
-    )
-    first = browser.run("return document.querySelector('.panel ol.frames').textContent")
-    assert "at::_ops::" in first
-    assert "torch::unwind" not in first  # folded with the other C++
-    assert frames >= len(stack)
-    assert browser.run("return document.querySelector('.chosen').getAttribute('d').length > 10")
-
-
 def test_a_served_snapshot_has_every_event_of_what_is_in_view(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,24 +112,6 @@ def test_a_served_snapshot_has_every_event_of_what_is_in_view(
         assert viewer.get("device/1/part?from=0&to=9")[0] == 404
         assert viewer.json("device/0/part?from=6000&to=999999999")["left_out"] == 0
     assert [each for each in browser.console() if "favicon" not in each] == []
-
-
-def test_a_folder_leads_to_the_pages_of_its_snapshots(browser: Browser, tmp_path: Path) -> None:
-    pytest.importorskip("starlette", reason="pip install 'foretrace[serve]'")
-    shutil.copy(RECORDED / "oom.pickle.xz", tmp_path)
-    with running(run.prepare(str(tmp_path), cache=False)) as viewer:
-        browser.open(viewer.address)
-        assert (
-            browser.run("return document.querySelector('.catalog a').textContent")
-            == "oom.pickle.xz"
-        )
-        browser.run("document.querySelector('.catalog a').click()")
-        browser.wait("window.memory && document.documentElement.dataset.ready === 'yes'")
-        assert browser.run("return memory.part.drawn.left_out") == 0
-
-
-def _digits(text: str) -> str:
-    return text.split("(")[1].split(" ")[0].replace(",", "")
 
 
 def named(names: list[str]) -> Snapshot:

@@ -10,11 +10,9 @@ import click
 import pytest
 
 import foretrace
-from foretrace.base.errors import TraceError
 from foretrace.cli._options import in_browser
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
-from foretrace.show.serve import library
 from show.browser import hostile
 from show.browser.conftest import Browser
 from show.serve.running import Viewer, viewer
@@ -170,59 +168,6 @@ def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> No
     browser.wait("document.querySelector('.sql td')?.textContent === '15'")
     ask_sql(browser, "select " + "1 " * 40_000)
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
-
-
-def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
-    opened(browser, served, 0)
-    assert browser.dialog() is None
-    assert browser.run("return document.querySelectorAll('img, iframe, form').length") == 0
-    browser.run(
-        "foretrace.store.set({selection: {kind: 'event', trace: 0, "
-        "event: foretrace.traces[0].facts.kernels[0].first}})"
-    )
-    browser.settle()
-    assert browser.dialog() is None
-    assert browser.console() == []
-
-
-def test_what_cannot_be_opened_is_one_line(
-    browser: Browser, served: Viewer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise TraceError("E_CUT", "t.json", "the file ends early")
-
-    monkeypatch.setattr(library, "read", refuse)
-    browser.driver.get(f"{served.address}?traces=4")
-    browser.wait("document.documentElement.dataset.ready === 'failed'")
-    assert "the file ends early" in browser.find("#views .banner").text
-    assert browser.find("#catalog button").text == "open"
-
-
-def test_a_server_that_is_gone_is_said_in_one_line(browser: Browser, tmp_path: Path) -> None:
-    shutil.copy(traces()["mlp_eager"], tmp_path)
-    with viewer(str(tmp_path)) as running:
-        opened(browser, running, 0)
-    browser.run("foretrace.store.set({view: {from: 0, to: 1000}})")
-    browser.wait("document.querySelector('#status').textContent.includes('foretrace serve')")
-
-
-def test_nothing_is_wider_than_the_page(browser: Browser, served: Viewer) -> None:
-    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    opened(browser, served, 1, 3)
-    try:
-        for asks in (False, True):
-            if asks:
-                ask_sql(browser, "select * from kernels")
-                browser.wait("document.querySelector('.sql td')")
-            for width in (1440, 1024, 390):
-                size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-                browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-                browser.settle()
-                assert browser.run("return innerWidth") == width
-                assert browser.run(wide) <= 0, width
-        browser.screenshot("viewer_390.png")
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_private_file_leads_to_the_page_and_leaves_no_trail(

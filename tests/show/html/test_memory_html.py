@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
-from foretrace.cli import main
 from foretrace.model.allocator.view import MemoryView, memory_views
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History, Numbers, Owner, Snapshot, StackFrame
@@ -80,26 +77,6 @@ def test_groups_add_up_to_what_is_live_at_every_point(source: str) -> None:
         assert (sum(held[f"count{at}"] for at in number)[::97] == count).all()
 
 
-def test_a_group_holds_what_its_allocations_hold() -> None:
-    found = snapshot(6_000, [f"f{at}" for at in range(30)])
-    device, view = drawn(found)
-    event = device.whole.points["event"]
-    by = {"category": view.category, "line": view.by_line.of, "module": view.by_module.of}
-    names = {"category": device.categories, "line": view.by_line.names}
-    names["module"] = view.by_module.names
-    assert [groups.by for groups in device.groups] == [*by]
-    for groups, held in zip(device.groups, device.whole.held, strict=True):
-        whose = groups.by
-        folded = groups.folded
-        assert folded == max(len({*by[whose].tolist()}) - len(groups.names) + bool(folded), 0)
-        for at, name in enumerate(groups.names[: -1 if folded else None]):
-            group = names[whose].index(name)
-            for point in range(0, len(event), 711):
-                want = live(view, by[whose], group, int(event[point]))
-                assert (held[f"bytes{at}"][point], held[f"count{at}"][point]) == want
-    assert "19 other lines" in device.groups[1].names[-1]
-
-
 def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
     device, view = drawn(read_snapshot(str(RECORDED / "train.pickle.xz")))
     boxes = device.whole.boxes
@@ -118,30 +95,6 @@ def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
 def _lives(view: MemoryView) -> list[tuple[int, int, int]]:
     lives = view.lives
     return [*zip(lives.start.tolist(), lives.end.tolist(), lives.size.tolist(), strict=True)]
-
-
-def test_every_device_has_a_drawing() -> None:
-    one, two = snapshot(300, ["f"]), snapshot(500, ["f"], device=1)
-    views = memory_views(found := replace(two, histories=[*one.histories, *two.histories]))
-    devices = [each.device() for each in made.drawings(memory_document(found, views), views)]
-    assert [each.title for each in devices] == [f"device {v.history.device}" for v in views]
-    assert [each.peak_bytes for each in devices] == [view.peak_bytes for view in views]
-    assert {each.events for each in devices} == {300, 500}
-
-
-def test_two_commands_write_one_page(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(made, "pack", pack)
-    file, pages = str(RECORDED / "oom.pickle.xz"), [tmp_path / "a.html", tmp_path / "b.html"]
-    assert main(["memory", file, "--html", str(pages[0])]) == 0
-    assert main(["report", file, "-o", str(pages[1])]) == 0
-    assert pages[0].read_text() == pages[1].read_text()
-    assert main(["memory", file, "--html", str(pages[0])]) == 2
-    assert main(["report", file, "-o", str(tmp_path / "c.html"), "--step", "1"]) == 2
-    told = capsys.readouterr().err
-    assert "exists already" in told
-    assert "the page of a memory snapshot takes no option of a trace" in told
 
 
 def test_a_page_has_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:

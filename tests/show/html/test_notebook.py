@@ -7,19 +7,14 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import foretrace
-from foretrace.analyze.compare import compare
 from foretrace.analyze.rules import run_all
-from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
 from foretrace.schema.finding import Verdict
 from foretrace.show.html import notebook
-from foretrace.show.html.notebook import STRIP, WIDTH, Picture, timeline_svg
-from foretrace.show.html.timeline import Timeline
 from opened_traces import opened
 from show.browser import hostile
 
@@ -76,19 +71,6 @@ def test_a_trace_shows_its_kernels_and_a_timeline() -> None:
     assert tags(text) <= PLAIN
 
 
-def test_comparison_findings_and_verdicts() -> None:
-    a, b = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
-    compared = notebook.comparison_html(compare(a, b))
-    assert "0.88x" in compared
-    assert tags(compared) <= PLAIN
-    assert tags(notebook.findings_html(run_all(a))) <= PLAIN
-    shown = notebook.verdicts_html(
-        [Verdict("kernels == 5", "hit", "5", "5"), Verdict("x", "unknown", why="no data")]
-    )
-    assert "✓ hit" in shown
-    assert "? unknown" in shown
-
-
 def test_what_python_returns_shows_itself() -> None:
     """The public functions, as a notebook meets them; lists of results are still lists."""
     a, b = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
@@ -123,38 +105,6 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
         assert not re.search("[\u2028\u2029\u202e]", text)
 
 
-@pytest.mark.parametrize("name", ["linear_eager", "llama_train_eager"])
-def test_a_timeline_stays_small(name: str) -> None:
-    assert len(timeline_svg(opened(traces()[name]))) < 300_000
-
-
-def area(path: str) -> float:
-    """What the boxes of a path cover: each is `MX BOTTOM H TO V TOP H X z`."""
-    boxes = re.findall(r"M(\d+) ([\d.]+)H(\d+)V([\d.]+)H\d+z", path)
-    return sum((int(to) - int(x)) * (float(bottom) - float(top)) for x, bottom, to, top in boxes)
-
-
-@pytest.mark.parametrize("name", sorted(traces()))
-def test_the_picture_is_as_busy_as_the_gpu(name: str) -> None:
-    """No kernel is left out because it is short: the area of the strip is the busy time."""
-    trace = opened(traces()[name])
-    picture = Picture(Timeline(trace))
-    origin, gpu = picture.timeline.origin_ns, trace.gpu
-    work = np.flatnonzero(gpu.usable)
-    start = np.clip(gpu.start[work] - origin, picture.start, picture.end)
-    busy = union_length(start, np.clip(gpu.end[work] - origin, picture.start, picture.end))
-    strip = timeline_svg(trace).split("<text")[1]
-    drawn = sum(area(path) for path in re.findall(r' d="([^"]*)"', strip))
-    whole = picture.end - picture.start
-    assert picture.busy() == [pytest.approx(busy / whole)]
-    assert drawn / (WIDTH * STRIP) == pytest.approx(busy / whole, abs=0.001)
-
-
-def test_what_the_picture_leaves_out_is_said() -> None:
-    text = timeline_svg(opened(traces()["llama_train_eager"]))
-    assert "Not drawn: 3 rows of deeper calls; trace.plot() shows them" in text
-
-
 @pytest.mark.parametrize("view", ["plot", "roofline", "flame"])
 def test_views_are_pages_in_a_frame(view: str, tmp_path: Path) -> None:
     trace = opened(traces()["mlp_eager"])
@@ -167,10 +117,3 @@ def test_views_are_pages_in_a_frame(view: str, tmp_path: Path) -> None:
     assert json.loads(re.findall(r'id="data">(.*?)</script>', shown.page, re.S)[0])["only"] == only
     assert shown.save(tmp_path / "view.html").read_text() == shown.page
     assert "a notebook shows it" in repr(shown)
-
-
-def test_a_comparison_plots_its_traces() -> None:
-    names = ("mlp_eager", "mlp_compiled", "mlp_liger")
-    three = [opened(traces()[name]) for name in names]
-    shown = foretrace.compare(*three).plot()
-    assert shown.title == "timeline of mlp_eager.json.gz, mlp_compiled.json.gz, mlp_liger.json.gz"

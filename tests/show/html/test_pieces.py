@@ -8,7 +8,6 @@ import re
 import runpy
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -74,25 +73,6 @@ def test_a_timeline_holds_every_event_that_lasts_once(name: str) -> None:
             assert (timeline.start[mine][1:] >= (timeline.start + timeline.length)[mine][:-1]).all()
 
 
-def test_packed_events_know_their_launch_and_case() -> None:
-    trace = opened(traces()["mlp_eager"])
-    timeline = Timeline(trace)
-    columns = unpack(timeline.packed(np.arange(len(timeline))))
-    kernels = dict(
-        zip(trace.kernels["id"].to_list(), trace.kernels["launch"].to_list(), strict=True)
-    )
-    assert {
-        event: launch
-        for event, launch in zip(columns["event"], columns["launch"], strict=True)
-        if event in kernels
-    } == kernels
-    names = [trace.host.names[name] for name in columns["name"]]
-    cases = trace.kernel_cases["name"].to_list()
-    assert all(
-        cases[case] == name for case, name in zip(columns["case"], names, strict=True) if case >= 0
-    )
-
-
 def test_the_data_block_cannot_be_left() -> None:
     text = page.json_block({"</script>": "<!-- & \u2028\u2029 \ud800"})
     assert not re.search("[<>&\u2028\u2029]", text)
@@ -156,51 +136,6 @@ def test_the_command_writes_one_file_and_minds_what_is_there(
     assert "--overwrite" in capsys.readouterr().err
     assert main([*arguments, "--overwrite", "--step", "99"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
-
-
-def _data(file: Path) -> Any:
-    """What a report says to its own script."""
-    found = re.search(
-        r'<script type="application/json" id="data">(.*?)</script>',
-        file.read_text(encoding="utf-8"),
-        re.DOTALL,
-    )
-    assert found is not None
-    return json.loads(found[1])
-
-
-def test_what_ladder_and_check_print_can_be_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from foretrace.cli import main
-
-    trace, kept = str(traces()["mlp_eager"]), {}
-    for name, arguments in (
-        ("ladder", ["lab", "ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
-        ("guesses", ["check", trace, "-g", "kernels == 15", "-g", "memcpy == 9", "--json"]),
-    ):
-        main(arguments)
-        kept[name] = tmp_path / f"{name}.json"
-        kept[name].write_text(capsys.readouterr().out)
-    out = tmp_path / "out.html"
-    assert (
-        main(
-            [
-                "report",
-                trace,
-                "-o",
-                str(out),
-                "--ladder",
-                str(kept["ladder"]),
-                "--guesses",
-                str(kept["guesses"]),
-            ]
-        )
-        == 0
-    )
-    shown = _data(out)
-    assert shown["ladder"] == json.loads(kept["ladder"].read_text())
-    assert shown["guesses"] == json.loads(kept["guesses"].read_text())
 
 
 @pytest.mark.parametrize("option", ["--ladder", "--guesses"])

@@ -11,7 +11,7 @@ from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.schema.documents.look import FindingEntry
 from foretrace.show.html.timeline import Outline, Timeline
-from foretrace.show.html.trace_facts import CaseRow, Place, case_rows, places
+from foretrace.show.html.trace_facts import CaseRow, case_rows, places
 from opened_traces import opened, overview
 
 
@@ -53,23 +53,6 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
     )
 
 
-def test_events_are_framed_in_the_step_that_opens(eager: tuple[foretrace.Trace, Outline]) -> None:
-    trace, outline = eager
-    kernels = trace.gpu.id[trace.gpu.is_kernel].tolist()
-    assert outline.step is not None
-    (place,) = places(trace, [found("own", events=kernels)], outline)
-    step = outline.steps[outline.step]
-    assert place.frame is not None
-    assert step.start <= place.frame[0] < place.frame[1] <= step.last
-
-
-def test_the_second_finding_of_a_rule_has_a_number(eager: tuple[foretrace.Trace, Outline]) -> None:
-    trace, outline = eager
-    made = places(trace, [found("own"), found("own"), found("other")], outline)
-    assert [place.key for place in made] == ["own", "own_2", "other"]
-    assert made[0] == Place("own", None, [], [])
-
-
 def test_an_event_of_a_capture_is_not_on_the_timeline(
     eager: tuple[foretrace.Trace, Outline],
 ) -> None:
@@ -94,15 +77,6 @@ def test_rows_say_what_look_says(trace: Trace, rows: list[CaseRow]) -> None:
     said = [(row.name, *(getattr(row, name) for name in same)) for row in document.kernels]
     mine = [(trace.host.names[row.name], *(getattr(row, name) for name in same)) for row in rows]
     assert sorted(map(str, mine)) == sorted(map(str, said))
-
-
-def test_the_nearest_roof_has_the_percent_of_look(rows: list[CaseRow]) -> None:
-    for row in rows:
-        if row.bound in ("compute", "memory") and row.roof_percent is not None:
-            shares = {share.roof: share.percent for share in row.roofs}
-            roof = row.precision if row.bound == "compute" else "HBM"
-            assert shares[roof] == pytest.approx(row.roof_percent)
-        assert all(0 <= share.percent <= 100 for share in row.roofs)
 
 
 def test_steps_hold_the_launches_of_each(trace: Trace, rows: list[CaseRow]) -> None:

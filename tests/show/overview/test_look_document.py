@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import html
 import json
 import re
@@ -16,38 +15,16 @@ from msgspec.structs import replace
 import foretrace as ft
 from analyze.rules.sketch import GEMM, MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
-from foretrace.read import recordings
-from foretrace.read.recordings import folder
 from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
 from foretrace.show.overview.page import Overview
-from foretrace.show.overview.predictions import code_in, first_text, whatif, without_profiler
-from foretrace.show.overview.reading import overview_of
-from foretrace.show.overview.sentences import headline, verdict
+from foretrace.show.overview.predictions import first_text, whatif, without_profiler
+from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
-from opened_traces import open_made, opened, overview
-
-PATH = folder("h200") / "ladder" / "mlp_eager_64x128x768x3072_bf16.json.gz"
-
-
-def test_ops_have_the_gpu_time_launched_below_them() -> None:
-    rows = {row.name: row.gpu_ns for row in overview_of(str(PATH), cache=False).look.ops}
-    events = json.loads(gzip.decompress(PATH.read_bytes()))["traceEvents"]
-    kernels = [event for event in events if event.get("cat") in ("kernel", "gpu_memset")]
-    pointwise = {"gelu": "aten::gelu", "Mul": "aten::mul"}
-    spent = dict.fromkeys(["aten::mm", *pointwise.values()], 0)
-    for event in kernels:
-        found = (op for word, op in pointwise.items() if word.lower() in event["name"].lower())
-        spent[next(found, "aten::mm")] += round(event["dur"] * 1000)
-    assert {name: rows[name] for name in spent} == spent
-    assert rows["aten::linear"] == rows["aten::matmul"] == rows["aten::mm"]
-    assert rows["aten::t"] == 0
-
-
-NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
+from opened_traces import open_made
 
 
 def shown_everywhere(trace: ft.Trace, found: Overview) -> list[str]:
@@ -71,14 +48,6 @@ def shown_everywhere(trace: ft.Trace, found: Overview) -> list[str]:
             line for line in html.unescape(text).replace("<p>", "").split("</p>") if line in said
         ]
     return said
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_sentences_in_every_form(name: str) -> None:
-    path = recordings.traces()[name]
-    said = shown_everywhere(opened(path), overview(path))
-    assert len(said) > 2
-    assert not any(line.startswith("TRUST") for line in said)  # a sound recording
 
 
 def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
@@ -134,23 +103,6 @@ def test_no_fix_is_denied_that_could_not_look(tmp_path: Path) -> None:
     assert whatif(open_made(shaped, tmp_path), []).reason == ""
 
 
-NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-
-
-def test_a_bound_comes_first_where_no_fix_is_predicted(tmp_path: Path) -> None:
-    """`no known fix shortens this` stood beside 600 us of collectives that overlap with nothing."""
-    sketch = Sketch()
-    for _ in range(3):
-        sketch.step().op("aten::mm", kernel(GEMM, 200), us=5, dims=[[4096, 4096]] * 2)
-        sketch.op("record_param_comms", kernel(NCCL, 600), us=5).sync()
-    trace = open_made(sketch, tmp_path)
-    found = summarize(trace).look
-    found.fixes = []  # as where the replay has what follows a collective wait for something else
-    said = verdict(measured(trace), found).first
-    assert said.startswith("overlap the collectives with computation: 600 us of communication")
-    assert said.endswith("saves at most 600 us")
-
-
 def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,40 +154,3 @@ def test_a_time_that_the_verdict_does_not_give_is_explained(ns: float, now: str)
     step = StepTime(35_200_000, 35_000_000, ns, ns, ns)
     fix = FixEntry("compile", "torch.compile(model)", "why", 16e6, 15e6, 25e6)
     assert now in first_text(step, fix)
-
-
-@pytest.mark.parametrize(
-    ("order", "code"),
-    [
-        ("torch.compile(model)", "model = torch.compile(model)"),
-        (
-            "CUDA graph (torch.cuda.make_graphed_callables)",
-            "model = torch.cuda.make_graphed_callables(model, (x,))",
-        ),
-        (
-            "add with a matmul: F.one_hot(index, n).to(x.dtype).T @ x",
-            "F.one_hot(index, n).to(x.dtype).T @ x",
-        ),
-        ("write into a preallocated cache: cache[:, :, t] = k", "cache[:, :, t] = k"),
-        ("use memory_format=torch.channels_last for x", "memory_format=torch.channels_last"),
-        ("remove torch.cuda.empty_cache() from the step", ""),
-        ("pad 50257 to 50304, a multiple of 64", ""),
-    ],
-)
-def test_an_order_has_the_code_to_copy(order: str, code: str) -> None:
-    assert code_in(order) == code
-
-
-@pytest.mark.parametrize("name", ["llama_train_eager", "mlp_compiled"])
-def test_a_step_consists_of_roles_and_causes(name: str) -> None:
-    document = overview(recordings.traces()[name]).look
-    made = document.composition
-    assert made is not None
-    assert made.per == "per step"
-    busy = [part for part in made.parts if part.kind == "busy"]
-    idle = [part for part in made.parts if part.kind == "idle"]
-    groups = sum(row.time_ns for row in document.groups)
-    assert sum(part.ns for part in busy) == pytest.approx(groups, abs=len(document.groups))
-    assert sum(part.ns for part in busy + idle) == pytest.approx(made.wall_ns)
-    assert {part.name for part in busy} >= {"gemm", "pointwise"}
-    assert idle[0].name == "launch"

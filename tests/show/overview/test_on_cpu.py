@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import foretrace as ft
-from corpus.builder import TraceBuilder
-from foretrace.schema.documents.look import SCHEMA, LookSet
-from foretrace.show.overview import look_region, summarize
-from foretrace.show.overview.on_cpu import cpu_groups, cpu_tree
-from foretrace.show.render import set_page
-from foretrace.show.render.look_page import first_screen, region_page, sections
-from foretrace.show.render.terminal import drawn
+from foretrace.show.overview import summarize
+from foretrace.show.overview.on_cpu import cpu_tree
 from opened_traces import open_made
 
 FUSED = "graph_0_cpp_fused__unsafe_view_gelu_mul_0"
@@ -76,85 +71,6 @@ def test_a_step_that_the_file_cuts_is_not_the_typical_one(tmp_path: Path) -> Non
         assert ("CPU TIME: a part of a step only: " in lines) is of_part
 
 
-def test_a_cut_behind_the_last_event_leaves_the_step_whole(tmp_path: Path) -> None:
-    path = tmp_path / "cut.json"
-    path.write_bytes(cut_steps(1, 1) + b', {"ph": "M", "name": "process_name", "pid": 1}')
-    assert "a part of" not in ft.look(path).verdict.text
-
-
-def test_the_tree_adds_up_and_marks_what_each_op_does(tmp_path: Path) -> None:
-    tree = cpu_tree(opened(tmp_path, LINEAR))
-    shown = [(row.depth, row.name, row.self_ns, row.does) for row in tree]
-    assert shown == [
-        (0, "forward", 32_000, ""),
-        (1, "aten::linear", 16_000, ""),
-        (2, "aten::t", 2_000, "metadata only"),
-        (3, "aten::transpose", 2_000, "metadata only"),
-        (2, "aten::addmm", 28_000, "computes"),
-        (3, "aten::expand", 2_000, "metadata only"),
-        (3, "aten::copy_", 10_000, "computes"),
-        (1, "aten::reshape", 2_000, ""),  # it copies: no view
-        (2, "aten::clone", 2_000, ""),
-        (3, "aten::copy_", 4_000, "computes"),
-    ]
-    assert sum(row.self_ns for row in tree) == tree[0].total_ns == 100_000
-    groups = cpu_groups(tree)
-    assert sum(row.time_ns for row in groups) == 100_000
-    assert [(row.name, row.limited_by) for row in groups if row.name == "aten::copy_"] == [
-        ("aten::copy_", "bias of aten::addmm"),
-        ("aten::copy_", ""),
-    ]
-
-
-def test_the_first_screen_says_what_computes_and_explains_the_copy(tmp_path: Path) -> None:
-    overview = summarize(opened(tmp_path, LINEAR, LINEAR, LINEAR))
-    text = " ".join(drawn(first_screen(overview)).split())
-    assert "cpu · CPU ·" in text
-    assert "3 of 9 ops compute, 42.0 us of 101 us (41.6%) in forward" in text
-    assert "3 only change metadata (6.00 us)" in text
-    assert "aten::addmm copies its bias into the output before the matmul adds to it" in text
-    assert "1 copy, 10.0 us of its 40.0 us" in text
-    ops = {row.name: row.metadata_only for row in overview.look.ops}
-    assert (ops["aten::t"], ops["aten::reshape"], ops["aten::addmm"]) == (True, False, False)
-    page = drawn(sections(overview, ["ops"], 20))
-    assert "kernels" not in page
-    assert "Op tree of forward" in page
-
-
-def test_a_page_of_a_cpu_has_no_column_of_a_gpu(tmp_path: Path) -> None:
-    """Was "0 kernels, 0 memcpys … GPU busy –", "needs GPU events: record with … CUDA"."""
-    built = TraceBuilder(header={"deviceProperties": []})
-    built.step(3, 0, 100_000).region("load", 0, 20_000)
-    built.op("aten::linear", 30_000, 60_000).op("aten::addmm", 31_000, 50_000)
-    path = tmp_path / "cpu.json"
-    path.write_bytes(built.bytes())
-    timing = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 80_000}}
-    (tmp_path / "cpu.run.json").write_text(json.dumps(timing))
-    overview = summarize(ft.open(path, cache=False))
-    pages = [*first_screen(overview), *sections(overview, ["steps", "findings"], 20)]
-    text = " ".join(drawn(pages).split())
-    assert "CPU TIME 80.0 us per step without the profiler, 100 us with it; 2 host ops" in text
-    assert "outside of ops (Python) 40.0 us 40%" in text
-    assert "ProfilerStep#3 100 us 2 60.0 us" in text
-    assert "load 1 20.0 us 20.0%" in text
-    assert "rules about GPU work had nothing to check" in text
-    assert not {"kernels", "gpu", "CUDA"} & set(text.replace("/", " ").split())
-    found = LookSet(SCHEMA, [overview.look], [], [])
-    (table, _) = set_page.first_screen(str(tmp_path), found)
-    assert table.title.endswith("CPU")
-    assert table.rows == [["cpu", "100 us", "2", "aten::addmm", "–"]]
-
-
-def test_equal_parts_are_one_row(tmp_path: Path) -> None:
-    twice = [*LINEAR[:2], ("aten::linear", 75, 20), ("aten::t", 76, 4)]
-    tree = cpu_tree(opened(tmp_path, [*twice, ("aten::relu", 96, 2)]))
-    assert [(row.name, row.count) for row in tree[1:]] == [
-        ("aten::linear", 2),
-        ("aten::t", 2),
-        ("aten::relu", 1),
-    ]
-
-
 def test_a_fused_loop_is_named_and_a_missing_one_is_missed(tmp_path: Path) -> None:
     region = ("Torch-Compiled Region: 0/0", 5, 80)
     trace = opened(tmp_path, [region, ("aten::mm", 10, 20), (FUSED, 40, 30)])
@@ -166,24 +82,6 @@ def test_a_fused_loop_is_named_and_a_missing_one_is_missed(tmp_path: Path) -> No
         for line in summarize(opened(tmp_path, [region, ("aten::mm", 10, 20)])).lines
     }
     assert "at most 60.0 us of this call" in lines["COMPILED"]
-
-
-def test_a_region_shows_its_own_tree(tmp_path: Path) -> None:
-    text = drawn(region_page(look_region(opened(tmp_path, LINEAR), "forward"), 20))
-    assert "it launched nothing" not in text
-    assert "aten::transpose" in text
-
-
-def test_a_recording_without_steps_is_no_call(tmp_path: Path) -> None:
-    """binary_cross_entropy computes, though it calls a mean: "wrappers and allocations 44%"."""
-    built = TraceBuilder(header={"deviceProperties": []})
-    built.op("aten::binary_cross_entropy", 0, 50_000).op("aten::mean", 40_000, 5_000)
-    overview = summarize(open_made(built, tmp_path, "bce"))
-    text = drawn([*first_screen(overview), *sections(overview, ["ops"], 20)])
-    assert "CPU, whole recording" in text
-    assert "Op tree of the whole recording\n" in text
-    assert "wrappers" not in text
-    assert "2 of 2 ops compute" in text
 
 
 def test_a_trace_that_hints_at_a_gpu_is_no_cpu_trace(tmp_path: Path) -> None:
@@ -231,33 +129,3 @@ def test_an_op_that_fills_or_copies_first_computes_itself(tmp_path: Path) -> Non
     computing = [row.name.removeprefix("aten::") for row in tree if row.does == "computes"]
     kernels = ["mkldnn_rnn_layer", "add", "mkldnn_convolution", "copy_", "sum", "fill_", "fill_"]
     assert computing == kernels
-
-
-def test_an_op_that_is_busy_itself_computes(tmp_path: Path) -> None:
-    """The backward pass of a convolution calls `aten::sum` for the bias; a wrapper only waits."""
-    ops = [
-        ("aten::convolution_backward", 0, 99),
-        ("aten::_slow_conv2d_backward", 1, 97),
-        ("aten::sum", 80, 9),
-    ]
-    tree = cpu_tree(opened(tmp_path, ops))
-    computing = [(row.name, row.self_ns) for row in tree if row.does == "computes"]
-    assert computing == [("aten::_slow_conv2d_backward", 88_000), ("aten::sum", 9_000)]
-
-
-def test_the_time_of_the_data_loader_has_a_row(tmp_path: Path) -> None:
-    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    rows = [
-        {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1}
-        for cat, name, ts, dur in (
-            ("user_annotation", "ProfilerStep#1", 0, 100),
-            ("user_annotation", loader, 1, 40),
-            ("cpu_op", "aten::stack", 5, 10),
-            ("cpu_op", "aten::cat", 6, 8),
-            ("cpu_op", "aten::mm", 50, 40),
-        )
-    ]
-    trace = open_made({"traceEvents": rows}, tmp_path, "loader")
-    groups = {row.name: row.time_ns for row in cpu_groups(cpu_tree(trace))}
-    assert groups["in the DataLoader"] == 30_000
-    assert "2 of 3 ops compute" in drawn(first_screen(summarize(trace)))

@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from corpus.builder import TraceBuilder
-from foretrace.read import recordings
-from foretrace.show.overview import sequences as module
-from foretrace.show.overview import summarize
 from foretrace.show.overview.look_document import serving_rows
 from foretrace.show.overview.page import LaunchSequence
 from foretrace.show.overview.sequences import sequences
-from model.test_serving import _trace
 from model.test_utilization import H200
-from opened_traces import open_made, opened, overview
+from opened_traces import open_made, overview
 from statements.places import OWN
 
 
@@ -35,22 +31,6 @@ def calls(durations: list[int], names: str = "a") -> TraceBuilder:
     return builder
 
 
-def test_the_mlp_in_launch_order() -> None:
-    (found,) = sequences(opened(recordings.traces()["mlp_eager"]))
-    assert (found.region, found.calls, found.same, found.operations) == ("mlp_fwd", 3, 3, 7)
-    assert [(row.role, row.chain[-2:]) for row in found.rows] == [
-        ("copy", ["aten::mm", "cudaMemsetAsync"]),
-        ("gemm", ["aten::mm", "cuLaunchKernelEx"]),
-        ("pointwise", ["aten::gelu", "cudaLaunchKernel"]),
-        ("copy", ["aten::mm", "cudaMemsetAsync"]),
-        ("gemm", ["aten::mm", "cuLaunchKernelEx"]),
-        ("pointwise", ["aten::mul", "cudaLaunchKernel"]),
-        ("gemm", ["aten::mm", "cuLaunchKernelEx"]),
-    ]
-    assert found.rows[1].chain[:2] == ["aten::linear", "aten::matmul"]
-    assert [row.ns for row in found.rows] == [735, 55_839, 33_056, 735, 56_031, 36_736, 51_263]
-
-
 def test_times_are_medians_over_the_calls(tmp_path: Path) -> None:
     found = of(calls([1_000, 9_000, 2_000]), tmp_path)[0]
     assert found.rows[0].ns == 2_000
@@ -64,59 +44,6 @@ def test_the_commonest_sequence_is_shown(tmp_path: Path) -> None:
     )
     found = of(builder.launch(9_000_100, 50).kernel("c", 9_000_500, 10), tmp_path)[0]
     assert (found.calls, found.same, [row.name for row in found.rows]) == (3, 2, ["a", "b"])
-
-
-def test_a_long_sequence_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST", 3)
-    found = of(calls([1_000], "abab"), tmp_path)[0]
-    assert (found.operations, found.folded) == (4, True)
-    assert [(row.name, row.times) for row in found.rows] == [("a", 2), ("b", 2)]
-
-
-def test_what_does_not_fit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 2)
-    found = of(calls([1_000], "abcde"), tmp_path)[0]
-    assert (len(found.rows), found.left_out) == (2, 3)
-
-
-def test_regions_with_the_same_work_are_shown_once(tmp_path: Path) -> None:
-    assert [entry.region for entry in of(calls([1_000]).region("outer", 0, 600_000), tmp_path)] == [
-        "outer"
-    ]
-
-
-def test_without_regions_the_recording_is_shown(tmp_path: Path) -> None:
-    builder = TraceBuilder().op("aten::add", 0, 10_000).launch(1_000, 500).kernel("a", 2_000, 100)
-    found = of(builder.kernel("stray", 50_000, 100, correlation=999), tmp_path)
-    assert [(entry.region, [row.name for row in entry.rows]) for entry in found] == [
-        ("the whole recording", ["a", "stray"])
-    ]
-    assert found[0].rows[1].chain == []
-
-
-def test_batches_have_rows_by_kind_and_lines_on_the_first_screen(tmp_path: Path) -> None:
-    trace = _trace(tmp_path)
-    decode, prefill = serving_rows(trace)
-    assert (decode.kind, decode.requests, decode.tokens, decode.context) == (
-        "decode",
-        32,
-        32,
-        32785,
-    )
-    assert (prefill.kind, prefill.requests, prefill.tokens, prefill.context) == (
-        "prefill",
-        2,
-        600,
-        None,
-    )
-    assert decode.tokens_per_s == pytest.approx(32 / decode.time_ns * 1e9)
-    assert decode.floor_by == "compute"
-    assert decode.floor_ns == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9, rel=1e-3)
-    lines = {line.label: line.text for line in summarize(trace).lines}
-    assert lines["DECODE"].startswith("32 requests, mean context 1,025: 32 tokens in ")
-    assert " tokens/s" in lines["DECODE"]
-    assert "x its floor of 139 us (its FLOP at the peak)" in lines["DECODE"]
-    assert lines["PREFILL"].startswith("2 requests: 600 tokens in ")
 
 
 def test_the_floor_reads_the_cache_not_its_copies() -> None:

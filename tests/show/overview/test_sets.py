@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import zipfile
@@ -98,73 +97,6 @@ def page(week: Path) -> str:
     return ran.out
 
 
-@pytest.fixture(scope="module")
-def answer(week: Path) -> dict[str, Any]:
-    """The JSON document of the week."""
-    return look(week, "--json").doc
-
-
-def test_the_first_screen_has_a_row_for_each(week: Path) -> None:
-    ran = run("look", os.fspath(week), "--no-cache")
-    head, job, differ, lost, titles, *rows = ran.out.split("\n")
-    assert head.startswith("week · 3 traces · 4 not read · NVIDIA")
-    assert job.split() == ["ONE", "JOB", "2", "ranks"]
-    assert "host time per step: 100 us (rank 0) to 150 us (rank 1), 1.50x" in differ
-    assert lost == "  ! 1 of 3 traces lost data: deep/cut.json (trace_truncated)"
-    assert titles.split()[:3] == ["trace", "rank", "kernels"]
-    assert [row.split()[0] for row in rows[:3]] == ["deep/cut", "rank0", "rank1"]
-
-
-def test_the_first_screen_fits(tmp_path: Path) -> None:
-    for number in range(26):
-        (tmp_path / f"{number:02}.json").write_bytes(rank(number % 5, world=26))
-    lines = run("look", os.fspath(tmp_path), "--no-cache").out.rstrip("\n").split("\n")
-    assert len(lines) == 25
-    (left,) = [line.split() for line in lines if line.endswith(" traces more")]
-    rows = [line for line in lines if re.match(r"  \d\d ", line)]
-    assert int(left[1]) == 26 - len(rows) > 0
-
-
-def test_a_region_is_of_one_trace(week: Path) -> None:
-    ran = run("look", os.fspath(week), "--no-cache", "--region", "x")
-    assert (ran.code, "choose one for --region" in ran.err) == (2, True)
-
-
-def test_a_row_for_each_in_order_of_path(week: Path, page: str) -> None:
-    lines = page.split("\n")
-    assert max(map(len, lines)) <= 100
-    rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
-    assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
-    assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
-    assert "3 traces · 4 not read" in page
-    assert "! trace_truncated" in page
-    assert f"Foronetrace:foretracelook{week}/deep/cut.json" in unwrapped(page)
-
-
-def test_what_is_left_out_is_said_with_its_reason(page: str, answer: dict[str, Any]) -> None:
-    codes = {Path(each["path"]).name: each["code"] for each in answer["left_out"]}
-    assert codes == {
-        "empty.json": "E_EMPTY",
-        "gone.json": "E_UNREADABLE",
-        "more.zip": "E_ZIP",
-        "server_args.json": "E_NO_EVENTS",
-    }
-    assert all(
-        list(each) == ["path", "code", "text"] and each["text"] for each in answer["left_out"]
-    )
-    assert all(name in page and f"[{code}]" in page for name, code in codes.items())
-    assert "other_files (1)" in page
-
-
-def test_json_holds_the_document_of_each(answer: dict[str, Any]) -> None:
-    assert list(answer) == ["schema", "traces", "notes", "left_out", "job"]
-    assert [Path(path).name for path in answer["job"]] == ["rank0.json", "rank1.json"]
-    assert answer["schema"] == 3
-    for each in answer["traces"]:
-        assert each == look(each["trace"]["path"], "--json").doc
-    assert [note["code"] for note in answer["notes"]] == ["other_files"]
-
-
 def test_a_zip_is_a_set_whose_largest_difference_comes_first(week: Path) -> None:
     ran = look(week / "more.zip")
     assert ran.code == 0
@@ -188,26 +120,6 @@ def test_a_zip_is_a_set_whose_largest_difference_comes_first(week: Path) -> None
     assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 
 
-def test_notes_of_the_set(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.json").write_bytes(rank(0, world=4))
-    document = json.loads(look(tmp_path, "--json").out)
-    assert {note["code"]: note["count"] for note in document["notes"]} == {
-        "rank_duplicate": 1,
-        "rank_missing": 3,
-    }
-    page = look(tmp_path).out
-    assert "! rank_duplicate (1): several traces have the same rank: rank 0" in page
-    assert "Ranks, by largest difference" not in page, "two traces of one rank are two runs"
-
-
-def test_a_world_of_any_size_costs_nothing(tmp_path: Path) -> None:
-    for number in range(2):
-        (tmp_path / f"{number}.json").write_bytes(rank(number, world=10**17))
-    document = json.loads(look(tmp_path, "--json").out)
-    assert [note["count"] for note in document["notes"]] == [10**17 - 2]
-
-
 def test_strict(week: Path, tmp_path: Path) -> None:
     assert look(week, "--strict").code == 1
     clean = tmp_path / "clean"
@@ -225,42 +137,6 @@ def test_strict(week: Path, tmp_path: Path) -> None:
     (clean / "empty.json").write_text("")
     assert look(clean).code == 0
     assert look(clean, "--strict").code == 1
-
-
-def test_one_trace_is_shown_as_itself(tmp_path: Path) -> None:
-    week = made_week(tmp_path)
-    (week / "rank1.json").unlink()
-    (week / "deep" / "cut.json").unlink()
-    document = json.loads(look(week, "--json").out)
-    assert document == json.loads(look(week / "rank0.json", "--json").out)
-
-
-def test_what_lies_beside_one_trace_is_said(tmp_path: Path) -> None:
-    (tmp_path / "rank0.json").write_bytes(rank(0, world=1))
-    (tmp_path / "readme.txt").write_text("no trace")
-    alone = look(tmp_path, "--strict", "--json")
-    assert (alone.code, alone.err) == (0, "")
-    (tmp_path / "bad.json").write_text("")
-    ran = look(tmp_path, "--json")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (0, alone.out, 1)
-    assert "left out" in ran.err
-    assert "bad.json: byte 0: empty [E_EMPTY]" in ran.err
-    assert look(tmp_path, "--strict", "--json").code == 1
-
-
-def test_run_records_are_no_loss(tmp_path: Path) -> None:
-    """`foretrace lab run` writes one beside each trace."""
-    for number in range(2):
-        (tmp_path / f"{number}.json").write_bytes(rank(number))
-        (tmp_path / f"{number}.run.json").write_text('{"kind": "run"}')
-    ran = look(tmp_path, "--strict", "--json")
-    document = json.loads(ran.out)
-    assert (ran.code, document["left_out"]) == (0, [])
-    assert [(note["code"], note["count"]) for note in document["notes"]] == [("other_files", 2)]
-    (tmp_path / "0.run.json").write_bytes(rank(2))
-    assert "3 traces · 0 not read" in look(tmp_path).out, "a trace is one whatever its name"
-    (tmp_path / "gone.run.json").write_text('{"kind": "run"}')
-    assert look(tmp_path, "--strict").code == 1, "a record without its trace"
 
 
 def test_none_that_can_be_read(tmp_path: Path) -> None:

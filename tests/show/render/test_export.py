@@ -11,19 +11,16 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-import foretrace as ft
-from corpus.builder import TraceBuilder
 from foretrace.cli import foretrace as program
 from foretrace.model.flame import Stack
 from foretrace.show.render.export import (
-    AT_ONCE,
     collapsed,
     csv_parts,
     exported,
     json_rows,
     speedscope,
 )
-from opened_traces import open_made, opened
+from opened_traces import opened
 
 ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
 
@@ -50,38 +47,7 @@ def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
     ]
 
 
-def test_parts_join_into_one_text() -> None:
-    for rows in (0, 1, AT_ONCE, 2 * AT_ONCE + 1):
-        frame = pl.DataFrame({"n": range(rows)})
-        assert "".join(csv_parts(frame)).splitlines() == ["n", *map(str, range(rows))]
-
-
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
-
-
-def test_collapsed_lines(tmp_path: Path) -> None:
-    built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 9_000)
-    built.op("aten::mm", 1_000, 2_000).launch(1_100, 10).kernel("a;b", 20_000, 70)
-    built.launch(10_000, 10).kernel("c", 30_000, 5)
-    trace = open_made(built, tmp_path)
-    assert exported(trace, "collapsed").splitlines() == [
-        "Net_0;aten::mm;a:b 70",
-        "outside modules;no op recorded;c 5",
-    ]
-
-
-def test_a_cpu_exports_its_ops(tmp_path: Path) -> None:
-    built = TraceBuilder().step(4, 0, 9_000).op("aten::linear", 1_000, 2_000)
-    built.op("aten::mm", 1_100, 1_500, dims=[[2, 3], [3, 4]], types=["float", "float"])
-    (tmp_path / "t.json").write_bytes(built.bytes())
-    trace = ft.open(tmp_path / "t.json", cache=False)
-    stacks = ["aten::linear 500", "aten::linear;aten::mm 1500"]
-    assert exported(trace, "collapsed").splitlines() == stacks
-    _, row = csv.DictReader(io.StringIO(exported(trace, "csv")))
-    found = [row[name] for name in ("name", "caller", "dims", "self_ns", "computes", "step")]
-    assert found == ["aten::mm", "aten::linear", "[[2,3],[3,4]]", "1500", "True", "0"]
-    ran = CliRunner().invoke(program, ["export", str(tmp_path / "t.json"), "--to", "collapsed"])
-    assert "times are host times, which include profiler overhead" in ran.stderr
 
 
 def test_names_stay_in_their_line() -> None:
@@ -108,16 +74,6 @@ def test_csv_has_a_row_for_each_kernel() -> None:
     backward = next(row for row in rows if row["short"] == "embedding bwd bf16")
     assert backward["module"] == "LlamaForCausalLM_0/LlamaModel_0/Embedding_0"
     assert (backward["pass"], backward["op_name"]) == ("backward", "aten::embedding_dense_backward")
-
-
-def test_the_command_writes_a_file_or_stdout(tmp_path: Path) -> None:
-    target, given = tmp_path / "run.json", ["export", "--no-cache", str(MODULES), "--to"]
-    ran = CliRunner().invoke(program, [*given, "collapsed"])
-    assert ran.exit_code == 0, ran.output
-    assert sum(int(line.rpartition(" ")[2]) for line in ran.stdout.splitlines()) == 6_454_569
-    ran = CliRunner().invoke(program, [*given, "speedscope", "-o", str(target)])
-    assert ran.stdout == f"{target}\n"
-    assert sum(json.loads(target.read_text())["profiles"][0]["weights"]) == 6_454_569
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import library
 from foretrace.show.serve.library import catalog
 from opened_traces import opened
-from read.snapshots import RECORDED
 from show.serve import reading
 from show.serve.conftest import SECRET
 from show.serve.running import Viewer, end_process, viewer
@@ -47,26 +46,6 @@ def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) ->
 def test_a_folder_without_traces_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no trace"):
         catalog(str(tmp_path), Limits())
-
-
-def test_snapshots_of_a_folder_are_listed_and_have_pages(tmp_path: Path) -> None:
-    shutil.copy(RECORDED / "train.pickle.xz", tmp_path / "train.pickle.xz")
-    (tmp_path / "inner").mkdir()
-    shutil.copy(RECORDED / "oom.pickle.xz", tmp_path / "inner" / "oom.pickle")
-    (tmp_path / "words.pickle").write_bytes(b"hello")
-    with viewer(str(tmp_path)) as running:  # there is no trace
-        listed = running.json("traces")
-        assert [entry["label"] for entry in listed["snapshots"]] == [
-            "inner/oom.pickle",
-            "train.pickle.xz",
-        ]
-        assert (listed["traces"], listed["left_out"]) == ([], [])
-        status, headers, page = running.get("snapshot/1/")
-        assert (status, b"train.pickle.xz" in page) == (200, True)
-        assert "connect-src 'self'" in headers["content-security-policy"]
-        assert running.json("snapshot/1/device/0/part?from=0&to=9")["left_out"] == 0
-        assert running.get("snapshot/1/device/1/part?from=0&to=9")[0] == 404
-        assert running.get("snapshot/2/")[0] == 404
 
 
 NOT_TRACES = {
@@ -149,13 +128,6 @@ def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
     assert b"<title>mlp_eager.json.gz" in body
     assert "'unsafe" not in headers["content-security-policy"]
     assert served.get("trace/1/file")[2] == traces()["mlp_eager"].read_bytes()
-
-
-def test_two_traces_are_compared(served: Viewer) -> None:
-    found = served.json("compare?traces=1,0")["compared"]
-    assert round(found["pairs"][0]["document"]["gpu_ns"]["ratio"], 2) == 0.88
-    tile = served.json("trace/1/tile?from=0&to=1000000&width=1000&among=1,0")
-    assert tile["marks"]["rows"] == tile["boxes"]["rows"] > 0
 
 
 def test_three_traces_are_compared(served: Viewer) -> None:
@@ -285,18 +257,6 @@ def test_a_large_file_is_read_apart_and_still_answers(
         kernel = opened(traces()["mlp_eager"]).kernels.row(0, named=True)
         assert running.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
         assert running.json("trace/1/event/999999")["events"]["rows"] == 0
-
-
-def test_what_takes_time_is_said_while_a_large_file_is_read(home: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    entry = catalog(str(home / "mlp_eager.json.gz"), Limits()).entries[0]
-    large = replace(entry, bytes=library.LARGE_BYTES + 1)
-    found, trace = library.read(large, Limits(), False, said.append)
-    assert trace is None
-    assert len(found.timeline.event) > 0
-    assert said
-    with pytest.raises(TraceError, match="mlp_eager"):
-        library.read(replace(large, path=str(tmp_path / "mlp_eager")), Limits(), False, said.append)
 
 
 def test_a_process_that_is_ended_is_said_in_one_line(

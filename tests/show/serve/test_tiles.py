@@ -14,11 +14,9 @@ from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline, edges
 from foretrace.show.serve import tiles as tiling
-from foretrace.show.serve.library import Navigation, OpenTrace, PreparedTrace
+from foretrace.show.serve.library import OpenTrace, PreparedTrace
 from foretrace.show.serve.tiles import Tiles
 from show.serve import reading
-
-WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 @pytest.fixture(scope="module", params=["llama_train_eager", "mlp_compiled"])
@@ -97,31 +95,6 @@ def test_a_strip_adds_up_to_the_busy_time_of_its_gpu(opened: tuple[Trace, Timeli
         busy = sum(found.values(), np.zeros(width, np.int64))
         assert int(busy.sum()) == union_length(*overlap(timeline, rows, start, end))
         assert bool((busy <= np.diff(edges(start, end, width))).all())
-
-
-def test_what_belongs_to_an_event(opened: tuple[Trace, Timeline]) -> None:
-    """The page walks from event to event, and needs around a host event all that is near it."""
-    trace, timeline = opened
-    navigation, gpu = Navigation(timeline), trace.gpu
-    work = gpu.launch_order[1]
-    kernel, launch = int(gpu.id[work]), int(gpu.launch[work])
-
-    def near(event: int) -> set[int]:
-        return set(timeline.event[navigation.related(event)].tolist())
-
-    callers = {launch}
-    while (up := int(trace.host.parent[min(callers)])) >= 0 and up not in callers:
-        callers.add(up)
-    assert callers | {kernel} <= near(kernel)
-    caller = int(trace.host.parent[launch])
-    assert {caller, launch, kernel} <= near(caller)
-    inside = np.flatnonzero(timeline.columns["parent"] == caller)
-    assert int(timeline.event[inside[np.argmin(timeline.start[inside])]]) in near(caller)
-    [row] = timeline.rows_of(np.array([launch])).tolist()
-    for at in (row - 1, row + 1):
-        same = timeline.lane[at] == timeline.lane[row] and timeline.row[at] == timeline.row[row]
-        assert not same or int(timeline.event[at]) in near(launch)
-    assert near(10**18) == set()
 
 
 def test_the_page_gets_all_gpu_work_with_its_launches(opened: tuple[Trace, Timeline]) -> None:

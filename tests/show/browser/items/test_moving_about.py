@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from show.browser.hands import ALT, SHIFT
+from show.browser.hands import SHIFT
 from show.browser.looks import Page
 
 pytestmark = pytest.mark.browser
@@ -111,34 +111,6 @@ def test_search_lists_counts_and_walks(shown: Page) -> None:
     shown.click(".searching li button")
     assert shown.state("selection")["kind"] == "event"
     assert shown.sticks_out() == []
-
-
-def test_marks_and_pinned_tracks(shown: Page) -> None:
-    shown.hands.move(shown.at(sum(shown.view()) / 2))
-    shown.press("m")
-    assert len(shown.state("marks")) == 1
-    with shown.hands.holding(ALT):
-        shown.hands.click(shown.at(shown.view()[0], "row"))
-    pinned = shown.state("pinned")
-    assert len(pinned) == 1
-    assert shown.layout()["rows"][0]["key"] == pinned[0]
-    with shown.hands.holding(ALT):
-        shown.hands.click(shown.at(shown.view()[0], "row"))
-    assert shown.state("pinned") == []
-    shown.press("ArrowRight")
-    shown.selected()
-    shown.settle()
-    shown.press("p")
-    assert len(shown.state("pinned")) == 1
-
-
-@pytest.mark.once
-def test_ticks_of_a_narrow_view_differ(shown: Page) -> None:
-    shown.run("foretrace.store.set({view: {from: 22000000, to: 22004000}})")
-    shown.settle()
-    labels = shown.text(".timeline .ruler .labels").split("\n")
-    assert len(labels) == len(set(labels)) >= 2
-    assert any(re.search(r"\+ [\d.]+ [un]s", label) for label in labels)
 
 
 @pytest.mark.once

@@ -53,34 +53,6 @@ def test_tabs_follow_the_arrows(shown: Page) -> None:
         assert shown.sticks_out() == []
 
 
-def test_a_box_of_the_flame_graph_filters_the_timeline(shown: Page) -> None:
-    """Item 7."""
-    open_tab(shown, "Flame graph", "flame")
-    box = shown.found("#panel-flame .flame .box", "LlamaMLP × ")
-    shown.click(box)
-    path = shown.state("filter")
-    assert path.startswith("> ")
-    assert path.endswith("> LlamaDecoderLayer_* > LlamaMLP_*"), "all layers of the kind"
-    shown.click(shown.found("#panel-flame .flame .box", "all GPU time"))
-    assert shown.state("filter") == ""
-    shown.run("arguments[0].focus()", shown.found("#panel-flame .flame .box", "LlamaMLP × "))
-    shown.press("Enter")
-    assert shown.state("filter") == path
-    shown.click(shown.found("#panel-flame label", "bottom up"))
-    assert shown.state("filter") == "", "from below a box widens, and filters nothing"
-    first = shown.run("return document.querySelectorAll('#panel-flame .box')[1].ariaLabel")
-    assert "fused AdamW" in first, "the kernel of most time is the first"
-    shown.click(shown.found("#panel-flame label", "top down"))
-    shown.click(shown.found("#panel-flame label", "each layer"))
-    assert shown.found("#panel-flame .flame .box", "LlamaMLP_0")
-    shown.click(shown.found("#panel-flame label", "equal layers"))
-    shown.click(shown.found("#panel-flame label", "host time"))
-    shown.click(shown.found("#panel-flame label", "by op"))
-    assert "host" in shown.run("return document.querySelector('#panel-flame svg').ariaLabel")
-    shown.click(shown.found("#panel-flame label", "backward"))
-    assert shown.sticks_out() == []
-
-
 def test_a_sandwich_has_callers_above_callees_below_and_filters_the_timeline(shown: Page) -> None:
     open_tab(shown, "Flame graph", "flame")
     for choice in ("GPU time", "by module", "all", "top down"):
@@ -124,19 +96,3 @@ def test_the_roofline_has_its_dots_and_labels_inside(shown: Page) -> None:
     shown.run("document.querySelector('#panel-roofline .point').focus()")
     shown.press("Enter")
     assert shown.state("selection")["kind"] == "event"
-
-
-def test_memory_has_its_peak_and_who_holds_it(shown: Page) -> None:
-    """Item 9."""
-    open_tab(shown, "Memory", "memory")
-    text = shown.run("return document.querySelector('#panel-memory').textContent")
-    for word in ("allocated", "reserved", "peak", "aten::"):
-        assert word in text.lower()
-    before = shown.view()
-    shown.click(shown.found("#panel-memory button, #panel-memory .peak", "peak"))
-    mouse = shown.view()
-    assert mouse != before
-    shown.run("foretrace.store.set({view: null})")
-    shown.focus(shown.found("#panel-memory button, #panel-memory .peak", "peak"))
-    shown.press("Enter")
-    assert shown.view() == mouse
