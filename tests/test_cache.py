@@ -57,12 +57,6 @@ def test_without_cache_nothing_is_written(place: Path) -> None:
     assert not place.exists()
 
 
-def test_small_traces_are_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 1 << 20)
-    foretrace.open(TRACE)
-    assert not place.exists()
-
-
 def test_changed_content_is_read_again(place: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     path.write_bytes(TRACE.read_bytes())
@@ -192,13 +186,6 @@ def test_a_memo_is_64_hex_digits_or_nothing(content: bytes, place: Path) -> None
     damage(memo, content)
     assert cache.key_of(str(TRACE)) == key
     assert entries.read(memo.name) == key.encode()
-
-
-def test_a_memo_without_checksum_is_nothing(place: Path) -> None:
-    key = cache.key_of(str(TRACE))
-    (memo,) = kept(place, "key")
-    memo.write_bytes(bytes(64))
-    assert cache.key_of(str(TRACE)) == key
 
 
 def test_two_formats_share_a_cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,17 +46,6 @@ def made(checkout: Path, *words: str, fails: str = "nothing") -> tuple[str, list
     return done.stdout, (checkout / "calls").read_text().splitlines()
 
 
-def test_the_tour_sets_up_what_reading_needs_and_no_torch(checkout: Path) -> None:
-    _, calls = made(checkout, "tour")
-    assert [words.split()[-1] for words in calls] == [
-        "requirements/run.txt",
-        ".",
-        "src/foretrace",
-        "tour",
-    ]
-    assert made(checkout, "tour", "ARGS=--no-ask")[1] == ["-m foretrace tour --no-ask"]
-
-
 def test_the_ladder_sets_up_torch_once(checkout: Path) -> None:
     made(checkout, "tour")
     said, calls = made(checkout, "ladder", fails="requirements/ladder.txt")

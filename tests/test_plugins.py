@@ -69,11 +69,6 @@ def test_a_package_brings_a_family(tmp_path: Path, packed: bool) -> None:
     assert family_of("frob_256x128", None) != "frobnicator"
 
 
-def test_metadata_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "odd-1.0.dist-info" / "entry_points.txt").mkdir(parents=True)
-    assert family_of("frob_256x128", tmp_path) != "frobnicator"
-
-
 GROUPS: dict[str, Callable[[], Sequence[object]]] = {
     "families": families.every,
     "devices": devices.every,
@@ -261,16 +256,6 @@ def test_what_a_declaration_holds_is_checked(
     install(source, group)
     assert len(GROUPS[group]()) == sound
     assert "is skipped: TypeError: " in capsys.readouterr().err
-
-
-def test_a_place_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(place: str) -> list[str]:
-        raise PermissionError(13, "Permission denied", place)
-
-    monkeypatch.setattr(plugins.os, "listdir", refused)
-    plugins._any_is_declared.cache_clear()
-    plugins._any_is_declared()
-    plugins._any_is_declared.cache_clear()
 
 
 def test_processes_repeat_no_line(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -95,22 +94,6 @@ def test_marks(pytester: pytest.Pytester, marks: str, outcome: str) -> None:
     run(pytester, "--strict-markers").assert_outcomes(**{outcome: 1})
 
 
-def test_a_mark_without_a_recording_is_always_reported(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("""
-        import pytest
-        @pytest.mark.max_kernels(5)
-        def test_nothing(kernel_trace): pass
-        @pytest.mark.no_sync
-        def test_elsewhere(): pass
-    """)
-    result = run(pytester)
-    # someone else may have a mark of that name: it is said, not failed
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["*the test recorded nothing*", "not judged*test_elsewhere: no_sync, but it does not use*"]
-    )
-
-
 @pytest.mark.parametrize(
     ("policy", "outcome"), [("report", "passed"), ("skip", "skipped"), ("fail", "failed")]
 )
@@ -200,16 +183,6 @@ def test_another_machine_skips_and_says_so(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*no kernel snapshot for sm90; found sm80-torch2.11*"])
 
 
-def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nforetrace_snapshots = shots\nforetrace_update = true\n")
-    _test(pytester, "t.check_snapshot('first')\nt.check_snapshot('second')")
-    run(pytester).assert_outcomes(passed=1)
-    assert sorted(path.name for path in (pytester.path / "shots" / "test_it").iterdir()) == [
-        "test_it.first.sm90.txt",
-        "test_it.second.sm90.txt",
-    ]
-
-
 def test_with_xdist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_many=f"""
@@ -264,14 +237,6 @@ def test_without_torch(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*FEWER, "-rs")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*kernel_trace records with torch: pip install torch*"])
-
-
-def test_a_file_that_is_no_trace(pytester: pytest.Pytester) -> None:
-    pytester.makefile(".json", bad="nothing")
-    _test(pytester, "pass", trace=pytester.path / "bad.json")
-    result = run(pytester)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*TraceError*bad.json*"])
 
 
 def test_rounds_that_make_no_sense(kernel_trace: object) -> None:
@@ -438,16 +403,3 @@ class TestWithTorch:
             ],
         )
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}
-
-
-def test_the_plugin_is_registered() -> None:
-    from importlib.metadata import entry_points
-
-    [found] = [entry for entry in entry_points(group="pytest11") if entry.name == "foretrace"]
-    assert found.load() is sys.modules["foretrace.record.pytest_plugin"]
-
-
-def test_a_test_may_empty_the_environment(pytester: pytest.Pytester) -> None:
-    """The teardown raised KeyError when the test had cleared `os.environ`."""
-    _test(pytester, "import os\nos.environ.pop('TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE')")
-    run(pytester).assert_outcomes(passed=1)
