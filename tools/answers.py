@@ -123,6 +123,7 @@ ONCE = {
     "history": ["history", "tests/recorded/pages/history/runs", "--all"],
     "history-json": ["history", "tests/recorded/pages/history/runs", "--json"],
     "try": ["look", "tried"],
+    "tried": ["look", "tests/recorded/pages/how-to-loader/tried.json", "--all"],
     "schemas": ["docs", "schema"],
 }
 
@@ -130,7 +131,7 @@ ONCE = {
 # OLD=NEW is a pair of recordings. Those of a job are simulated, as tests/analyze/jobs/plan says.
 FROZEN = (
     (
-        "look-all look-json fixes fixes-json",
+        "look-all look-json fixes-json",
         """
         attention_by_hand_float32_softmax attention_causal_gqa_flash copies_pageable
         graph_capture_in_steps h200-ladder-block_compiled_8x1024x768x12x3072_backward_bf16
@@ -142,6 +143,13 @@ FROZEN = (
         pages-how-to-loader-traces-slow_loader pages-how-to-loader-traces-slow_loader_2
         steps_drift_growing_cache streams_copies_waits streams_wait_for_each_other
         streams_host_bound train_grads_kept triage_dispatch_eager triage_large_kernel_eager
+        """,
+    ),
+    (
+        "fixes",
+        """
+        h200-mlp_eager hf_llama_causal_eager llama_decode_eager pages-how-to-github-traces-bench
+        pages-how-to-loader-traces-slow_loader streams_copies_waits triage_large_kernel_eager
         """,
     ),
     ("look look-markdown expect", "h200-mlp_eager hf_llama_causal_eager"),
@@ -181,7 +189,7 @@ FROZEN = (
     ("memory-page", "memory-oom"),
     ("job-all job-json", "job-balanced job-slow_rank job-slow_link job-pipeline"),
     ("job-page job-perfetto look-set", "job-slow_rank"),
-    ("history history-json roofs", "once"),
+    ("history history-json roofs tried", "once"),
 )
 
 PACKED = {"report", "memory-page", "job-page", "job-perfetto", "speedscope"}

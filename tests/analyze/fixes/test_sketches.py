@@ -686,6 +686,7 @@ ON_GPU: list[tuple[str, Draw, Says | None]] = [
     ("far_below_roof", slow_add(2000), ("write add with another op or layout", "1 kernel of aten::add per step at 2.1% of the card's roof", 2001.0, 1001.0)),
     ("far_below_roof", slow_add(150), None),
     ("float64", slow_add(100, "double"), ("make the tensors float32 (x.float(), dtype=torch.float32)", "1 kernel per step on float64 tensors", 101.0, 51.0)),
+    ("float64", matmul("volta_dgemm_128x64_nn", 9000, kind="double"), ("make the tensors float32 (x.float(), dtype=torch.float32)", "1 kernel per step on float64 tensors", 9001.0, 345.4)),
     ("float64", slow_add(100, "float"), None),
     ("foreach_loop", averages(4), ("torch._foreach_lerp_ over all tensors, not a loop", "48 calls of lerp_ on one tensor each", 970.0, 90.0)),
     ("foreach_loop", averages(1), None),

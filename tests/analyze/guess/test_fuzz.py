@@ -53,7 +53,7 @@ def written(draw: st.DrawFn) -> str:
     return draw(st.one_of(*ways))
 
 
-@settings(max_examples=examples(600), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), suppress_health_check=list(HealthCheck))
 @given(written())
 def test_any_text(text: str) -> None:
     """Read and marked; any error must be one that a person can fix."""

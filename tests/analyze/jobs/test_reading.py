@@ -71,6 +71,7 @@ def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.Mon
     assert counts[-1].count("kB") == 2
 
 
+@pytest.mark.sweep
 def test_a_process_that_dies_costs_its_file(folder: Path) -> None:
     """Whoever reads rank 1 is killed; the others are whole."""
     code = f"""
