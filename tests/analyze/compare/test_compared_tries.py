@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from show.render.test_try_page import document
 
 from foretrace.analyze.compare.tries import compare_tries
 from foretrace.analyze.guess.fail_if import parse_gate
@@ -14,7 +15,6 @@ from foretrace.cli import main
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.tries import TriedFix, TryDocument
-from show.render.test_try_page import document
 
 
 def fix(state: str, ratio: float | None = None, width: float = 0.02, **more: object) -> TriedFix:
