@@ -6,7 +6,7 @@
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one function of `kinds/`.
 
 Language: `words`, `grammar` (the formal one), `reading`, `lexicon` (free sentences), `parsing`
-(both), `nearness`, `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,
+(both), `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,
 `windows`, `selection`. Marking: `kinds`, `marking`, `expecting`, `questions`, `fail_if`. Files:
 `guess_files`, `baseline`, `snapshots`.
 """
