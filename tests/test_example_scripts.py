@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import runpy
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 import foretrace
 from foretrace.cli import main
-from foretrace.record.remote.plan import imported_names, inline_metadata, needed_files
+from foretrace.record.hf_job import inline_metadata
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("0*.py"))
@@ -32,11 +33,22 @@ FLAGS: dict[str, dict[str, Any]] = {
 OPTIONAL = {"kernels": "kernels", "liger_kernel": "liger-kernel"}
 
 
+def imported_names(path: Path) -> set[str]:
+    """The top names of everything that a script and the modules beside it import."""
+    names = set[str]()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    beside = (path.with_name(f"{name}.py") for name in names)
+    return names.union(*(imported_names(each) for each in beside if each.is_file()))
+
+
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_the_inline_metadata_names_every_import(script: Path) -> None:
-    files = needed_files(script)
-    imported = set().union(*map(imported_names, files.values()))
-    local = {Path(name).stem for name in files}
+    imported = imported_names(script)
+    local = {path.stem for path in script.parent.glob("*.py")}
     if "gated_mlps" in script.read_text():  # Liger is the reason for this script
         imported |= set(OPTIONAL)
     metadata = inline_metadata(script)

@@ -29,7 +29,7 @@ LAB = group.get_command(click.Context(group), "lab")
 assert isinstance(LAB, Commands)
 MODULES = [*COMMANDS, *(f"lab.{name}" for name in LAB.list_commands(click.Context(LAB)))]
 # they are given no trace
-MAKERS = {"docs", "explain", "lab", "mcp", "record", "remote", "try"}
+MAKERS = {"docs", "explain", "lab", "mcp", "record", "try"}
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from foretrace.base.errors import ForetraceError, MissingError
+from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.cli import _options as use
 from foretrace.cli._process import collecting_as_usual
 
@@ -66,9 +67,21 @@ steps_at = use.shown(
     default=60,
 )
 @use.flag("--stop", "End the script once its steps are recorded.")
+@use.option("--hf-job FLAVOR", "Record as a Hugging Face Job on this hardware (docs remote).")
+@use.option("--timeout", "--hf-job: it ends after this, a number and s, m, h or d (30m).")
+@use.option(
+    "--secret NAME",
+    "--hf-job: an environment variable that it gets as a secret; may be repeated.",
+    to="secrets",
+    multiple=True,
+)
+@use.flag("--dry-run", "--hf-job: print what would be sent and run. Needs no account.")
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     script: str,
     arguments: tuple[str, ...],
     folder: str | None,
@@ -90,6 +103,12 @@ def command(
     for word in misplaced(arguments):
         before = f"to set it for foretrace, write it before {script}"
         click.echo(f"note: {word} goes to the script; {before}", err=True)
+    job = {name: given.pop(name) for name in ("hf_job", "timeout", "secrets", "dry_run")}
+    if job["hf_job"]:
+        return _as_job(context, Path(script), arguments, use.out_folder(folder), job)
+    for name, value in job.items():
+        if value:
+            raise UsageError(f"--{name.rstrip('s').replace('_', '-')} is an option of --hf-job")
     from foretrace.record.profiling import need_torch
 
     need_torch()
@@ -120,6 +139,32 @@ def command(
     if done.traces:
         _say_next(done.traces[0], done.oom)
     return done.exit_code
+
+
+def _as_job(
+    context: click.Context, script: Path, arguments: tuple[str, ...], out: Path, job: dict[str, Any]
+) -> int:
+    """Record elsewhere, with the options of this line that are about the recording."""
+    from foretrace.base.budget import Limits
+    from foretrace.record import hf_job
+    from foretrace.show.render.terminal import plain
+
+    own, words = {*job, "folder", "no_look", "as_json", "overwrite"}, list[str]()
+    for option in context.command.params:
+        name, given = str(option.name), context.get_parameter_source(str(option.name))
+        if isinstance(option, click.Option) and given == ParameterSource.COMMANDLINE:
+            value, names = context.params[name], (*option.opts, *option.secondary_opts)
+            if name not in own:
+                words += [names[0 if value else -1], *([] if option.is_flag else [str(value)])]
+    words += [script.name, *arguments]
+    timeout = job["timeout"] or "30m"
+    plan = hf_job.plan_job(script, words, job["hf_job"], timeout, job["secrets"])
+    if job["dry_run"]:
+        click.echo(str(plan))
+        return 0
+    for path in hf_job.run_job(plan, out, Limits(), lambda text: use.say(plain(text))):
+        click.echo(str(path))
+    return 0
 
 
 def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:

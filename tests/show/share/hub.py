@@ -1,128 +1,108 @@
-"""A Hugging Face Hub of the tests' own: buckets, and the chunk store behind them, as far as
-uploading a file asks for it.
+"""The Hugging Face Hub of the tests: the functions of `huggingface_hub` that foretrace calls.
 
-The upload goes through huggingface_hub and its native client unchanged; only the address is this
-machine's.
+Each call is checked against the signature of the library's own function.
 """
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeVar
+import hashlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+OWNER = "tester"
+_HF = huggingface_hub.HfApi
 
 
-class Hub(ThreadingHTTPServer):
-    """`files` by path in the bucket, as their hash; `requests` as (method, path); `chunks` is what
-    was sent as data.
-    """
+def checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The call must fit the library."""
 
-    daemon_threads = True
+    def call(self: Hub, *args: Any, **given: Any) -> Any:
+        inspect.signature(getattr(_HF, method.__name__)).bind(self, *args, **given)
+        if method.__name__ in self.refuses:
+            raise self.refuses[method.__name__]
+        self.calls.append(method.__name__)
+        return method(self, *args, **given)
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
-        self.files: dict[str, str] = {}
-        self.requests: list[tuple[str, str]] = []
-        self.chunks: list[bytes] = []
-        self.made: list[str] = []
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    return call
 
 
-class _Answer(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Hub
+class Hub:
+    """`held` are the files of its one bucket; a job writes `writes` to its folder."""
 
-    def log_message(self, *_: Any, **__: Any) -> None:
-        pass
+    endpoint = "https://hub.example"
 
-    def do_GET(self) -> None:
-        self._note()
-        if self.path == "/api/whoami-v2":
-            return self._json({"type": "user", "name": "tester"})
-        if "/tree" in self.path:
-            return self._json(
-                [
-                    {"type": "file", "path": path, "size": 1, "xetHash": found, "mtime": None}
-                    for path, found in self.server.files.items()
-                ]
-            )
-        if "/xet-write-token" in self.path:
-            headers = {
-                "X-Xet-Cas-Url": self.server.address,
-                "X-Xet-Access-Token": "t",
-                "X-Xet-Token-Expiration": str(int(time.time()) + 3600),
-            }
-            return self._json(
-                {"casUrl": self.server.address, "exp": int(time.time()) + 3600, "accessToken": "t"},
-                headers=headers,
-            )
-        return self._json({"error": "not here"}, 404)
+    def __init__(self, tmp_path: Path) -> None:
+        self.held: dict[str, bytes] = {}
+        self.writes: dict[str, bytes] = {}
+        self.stages = ["RUNNING", "COMPLETED"]
+        self.calls: list[str] = []
+        self.refuses: dict[str, Exception] = {}
+        self.private = True
+        self.job: dict[str, Any] = {}
+        self.program = ""
 
-    do_HEAD = do_GET
+    def records(self, files: dict[str, bytes]) -> None:
+        """The next job brings these traces and their sums."""
+        self.writes = {f"traces/{name}": content for name, content in files.items()}
+        sums = (
+            f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in self.writes.items()
+        )
+        self.writes["SHA256SUMS"] = "".join(sums).encode()
 
-    def do_POST(self) -> None:
-        body = self._note()
-        if self.path.endswith("/batch"):
-            for line in body.splitlines():
-                entry = json.loads(line)
-                assert entry["type"] == "addFile", entry
-                self.server.files[entry["path"]] = entry["xetHash"]
-            return self._json({"success": True, "failed": []})
-        if "/xorbs/" in self.path:
-            self.server.chunks.append(body)
-            return self._json({"was_inserted": True})
-        if self.path == "/v1/shards":
-            return self._json({"result": 1})
-        if self.path.startswith("/api/buckets/"):
-            self.server.made.append(self.path.removeprefix("/api/buckets/"))
-            return self._json({"url": f"{self.server.address}/buckets/{self.server.made[-1]}"})
-        return self._json({"error": "not here"}, 404)
+    @checked
+    def whoami(self) -> dict[str, str]:
+        return {"name": OWNER}
 
-    do_PUT = do_POST
+    @checked
+    def create_bucket(self, bucket_id: str, **_: Any) -> None:
+        self.bucket = bucket_id
 
-    def _note(self) -> bytes:
-        self.server.requests.append((self.command, self.path))
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    @checked
+    def bucket_info(self, bucket_id: str) -> Any:
+        return SimpleNamespace(private=self.private)
 
-    def _json(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(status)
-        for name, text in (
-            {"Content-Type": "application/json", "Content-Length": str(len(data))} | (headers or {})
-        ).items():
-            self.send_header(name, text)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+    @checked
+    def batch_bucket_files(self, bucket_id: str, *, add: list[tuple[Any, str]]) -> None:
+        for content, name in add:
+            self.held[name] = content if isinstance(content, bytes) else Path(content).read_bytes()
+
+    @checked
+    def list_bucket_tree(self, bucket_id: str, *, prefix: str | None, recursive: bool) -> list[Any]:
+        names = [name for name in self.held if name.startswith(prefix or "")]
+        return [SimpleNamespace(path=name, size=len(self.held[name])) for name in names]
+
+    @checked
+    def download_bucket_files(self, bucket_id: str, files: list[tuple[str, Path]]) -> None:
+        for name, target in files:
+            if name in self.held:
+                target.write_bytes(self.held[name])
+
+    @checked
+    def run_uv_job(self, script: str, **job: Any) -> Any:
+        self.job, self.program = job, Path(script).read_text()
+        run = job["volumes"][0].path
+        self.held |= {f"{run}/{name}": content for name, content in self.writes.items()}
+        return SimpleNamespace(id="687fb7", url=f"{self.endpoint}/jobs/{OWNER}/687fb7")
+
+    @checked
+    def inspect_job(self, *, job_id: str, namespace: str) -> Any:
+        stage = self.stages.pop(0) if len(self.stages) > 1 else self.stages[0]
+        return SimpleNamespace(status=SimpleNamespace(stage=stage))
+
+    @checked
+    def fetch_job_logs(self, *, job_id: str, namespace: str) -> list[str]:
+        return ["Traceback", "ValueError: no GPU"]
 
 
-AnyHub = TypeVar("AnyHub", bound=Hub)
-
-
-def running() -> AbstractContextManager[Hub]:
-    return served(Hub())
-
-
-@contextmanager
-def served(server: AnyHub) -> Iterator[AnyHub]:
-    """`server` at work until the end of the block."""
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
+    """The Hub in the place of the real one."""
+    hub = Hub(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda **_: hub)
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_test")
+    return hub

@@ -265,3 +265,35 @@ def test_the_command_says_what_stayed(
     cut = tmp_path / "cut.json.gz"
     cut.write_bytes(traces()["mlp_eager"].read_bytes()[:3000])
     assert main(["export", str(cut), *given[2:], "--strict"]) == 1
+
+
+def test_a_bucket_gets_copies_and_nothing_else(
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    from foretrace.cli import main
+    from show.share.hub import installed
+
+    hub = installed(monkeypatch, tmp_path)
+    given = ["export", str(source), "--no-cache", "--to", "hub", "-o"]
+    assert main([*given, "traces"]) == 0
+    place, link = capsys.readouterr().out.split()
+    (name,) = hub.held
+    assert place == f"hf://buckets/tester/traces/{name}"
+    assert (
+        link
+        == f"https://ui.perfetto.dev/#!/?url={hub.endpoint}/buckets/tester/traces/resolve/{name}"
+    )
+    assert not [s for s in planted.SECRETS if s.encode() in gzip.decompress(hub.held[name])]
+    sent = hub.calls.count("batch_bucket_files")
+    assert main([*given, "hf://buckets/tester/traces"]) == 0
+    assert "(was there)" in capsys.readouterr().out
+    assert hub.calls.count("batch_bucket_files") == sent
+    hub.refuses["create_bucket"] = OSError("no line\nat all")
+    assert main([*given, "you/traces/run7"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "hf://buckets/you/traces/run7 at https://hub.example: no line (log in with: hf auth login)\n"
+    )

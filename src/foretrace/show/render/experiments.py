@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -13,11 +11,10 @@ from typing import Any
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import replacing
-from foretrace.base.units import bytes_text, count_text, plural, ratio_text, time_text
+from foretrace.base.units import count_text, plural, ratio_text, time_text
 from foretrace.schema.documents.bench import BenchDocument, BenchRow
-from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
-from foretrace.show.render.terminal import Column, Section, bulleted, drawn, listing
+from foretrace.show.render.terminal import Column, Section, bulleted, listing
 
 EAGERLY = "*"
 
@@ -268,27 +265,3 @@ def _sweep_panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> No
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter("{x:g}")
     axis.set_xlabel("rows", fontsize=8)
-
-
-def plan_text(document: RemoteDocument, *, bold: bool = False) -> str:
-    """Everything that leaves this machine, in the order in which it does."""
-    total = bytes_text(sum(file.bytes for file in document.files))
-    title = f"Sent: {plural(len(document.files), 'file')}, {total}"
-    sent = listing(title, document.files, {"file": "name", "bytes": "bytes"})
-    sections = [replace(sent, labelled=[("to", document.to)])]
-    steps = "the same by hand; foretrace runs the first two and unpacks the third itself"
-    if document.request:
-        sections.append(_request(document.request, document.usd_per_hour))
-        steps = "the job runs, on its own machine"
-    sections.append(Section(f"Commands: {steps}", code="\n".join(document.commands)))
-    notes = [bulleted("Notes", document.notes)] if document.notes else []
-    return drawn([*sections, *notes], bold=bold)
-
-
-def _request(request: SentRequest, price: float | None) -> Section:
-    cost = "unknown: the Hub did not say it" if price is None else f"{price:.2f} USD per hour"
-    return Section(
-        "Request: starts the job",
-        labelled=[("send", f"{request.method} {request.address}"), ("price", cost)],
-        code=json.dumps({**request.body, "command": ["sh", "-c", "the lines below"]}, indent=2),
-    )
