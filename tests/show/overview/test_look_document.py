@@ -116,7 +116,7 @@ def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
     whole = Sketch().step().op("aten::mul", kernel(MUL, 20))
     assert reason(whole) == "the replay does not give the recorded time"
     told = " ".join(line.text for line in summarize(open_made(whole, tmp_path)).lines)
-    assert "no step can be replayed, so no fix is predicted (foretrace look TRACE --fixes)" in told
+    assert "no step can be replayed, so no fix is predicted (foretrace look --fixes)" in told
 
 
 def test_a_step_that_outlasts_the_recording_is_replayed_to_its_end(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
     lacking = f"; {plural(len(skipped), 'rule')} lacked data (--findings)" if skipped else ""
     none = no_fix(skipped, other=any(row.kind == FIX for row in look.ignored))
     if look.step is None:
-        none = "no step can be replayed, so no fix is predicted (foretrace look TRACE --fixes)"
+        none = "no step can be replayed, so no fix is predicted (foretrace look --fixes)"
     yield Line("DO FIRST", none + lacking)
 
 
