@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import NODEFAULT, Struct, inspect
 
 from foretrace.schema.documents.guess import CheckDocument
-from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.schema.documents.lab import LadderDocument
 from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.memory_html import SnapshotPage

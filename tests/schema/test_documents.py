@@ -20,8 +20,8 @@ from foretrace.analyze.guess import baseline, check
 from foretrace.analyze.guess.marking import document
 from foretrace.learn.claims import programs
 from foretrace.read.recordings import traces
-from foretrace.schema.documents import bench, encode, ladder, look
 from foretrace.schema.documents import compare as comparison
+from foretrace.schema.documents import encode, lab, look
 from foretrace.schema.documents import explain as names
 from foretrace.schema.documents import guess as guesses
 from sweep import part
@@ -49,8 +49,8 @@ def refused(answer: Any, of: Any, match: str = ".") -> None:
 def test_the_kept_results_of_bench() -> None:
     for path in sorted((ROOT / "benchmarks/results").glob("h200-kernels-*.json")):
         answer = json.loads(path.read_text())
-        fits(answer, bench.BenchDocument)
-        assert json.loads(bench.read(path).text()) == answer, path.stem
+        fits(answer, lab.BenchDocument)
+        assert json.loads(lab.read_bench(path).text()) == answer, path.stem
 
 
 def test_marked_predictions() -> None:
@@ -101,11 +101,11 @@ def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
 @pytest.mark.parametrize("part", ["--only linear", "--claim E17"])
 def test_a_climb(part: str) -> None:
     answer = run("lab", "ladder", *part.split(), "--recorded", "h200", "--json").doc
-    fits(answer, ladder.LadderDocument)
-    assert list(answer) == list(ladder.LadderDocument.__struct_fields__)
+    fits(answer, lab.LadderDocument)
+    assert list(answer) == list(lab.LadderDocument.__struct_fields__)
     assert answer["schema"] == 2
     del answer["counts"]["miss"]
-    refused(answer, ladder.LadderDocument)
+    refused(answer, lab.LadderDocument)
 
 
 @pytest.mark.parametrize("name", RECORDED)

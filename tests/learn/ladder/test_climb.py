@@ -25,7 +25,7 @@ from foretrace.learn.ladder.climb import by_recording
 from foretrace.learn.ladder.rungs import STOPS
 from foretrace.model import opening
 from foretrace.read.recordings import folder
-from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.schema.documents.lab import LadderDocument
 from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary
 
 # Predictions of the articles on the H200: hold, do not hold, hold on the A100, imprecise, inconclusive.

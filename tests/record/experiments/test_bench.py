@@ -22,12 +22,12 @@ from foretrace.cli import main
 from foretrace.cli.lab.bench import command
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process, resumed
-from foretrace.schema.documents.bench import (
+from foretrace.schema.documents.lab import (
     BenchDocument,
     BenchRow,
     ContenderTimes,
-    joined,
-    read,
+    joined_bench,
+    read_bench,
 )
 from foretrace.show.render.experiments import bench_text, plot_bench
 
@@ -61,8 +61,8 @@ def test_gains_are_against_the_best_peer() -> None:
 def test_results_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(_results().text())
-    assert read(path) == _results()
-    assert joined([_results(), _results()]).rows == _results().rows * 2
+    assert read_bench(path) == _results()
+    assert joined_bench([_results(), _results()]).rows == _results().rows * 2
 
 
 def test_table_and_plot(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from foretrace.record.experiments.shapes import (  # noqa: E402
     stall_ns,
 )
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
-from foretrace.schema.documents.shapes import ShapesDocument  # noqa: E402
+from foretrace.schema.documents.lab import ShapesDocument  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
 
 ON_CPU = Choice(device="cpu", dtype="fp32")

@@ -21,7 +21,7 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.kernels.bench.subjects import BenchSubject
-    from foretrace.schema.documents.bench import BenchDocument
+    from foretrace.schema.documents.lab import BenchDocument
 
 _OUTPUT = click.Path(path_type=Path)
 _PLOT = use.option("--plot", "Draw the results here (.svg, .png).", type=_OUTPUT)
@@ -143,9 +143,9 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 @use.as_json
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """Show results from files; several files make one table."""
-    from foretrace.schema.documents.bench import joined, read
+    from foretrace.schema.documents.lab import joined_bench, read_bench
 
-    _show(joined(read(path) for path in files), plot, as_json)
+    _show(joined_bench(read_bench(path) for path in files), plot, as_json)
 
 
 def _measure(
@@ -164,7 +164,7 @@ def _measure(
     from foretrace.base import files
     from foretrace.kernels.bench import contenders
     from foretrace.kernels.bench.run import run
-    from foretrace.schema.documents.bench import read
+    from foretrace.schema.documents.lab import read_bench
 
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
@@ -173,7 +173,7 @@ def _measure(
 
     if resume and output is None:
         raise UsageError("--resume needs the file of the run before: --output FILE")
-    before = read(output) if resume and output and output.exists() else None
+    before = read_bench(output) if resume and output and output.exists() else None
     say = partial(click.echo, err=True)
 
     def keep(results: BenchDocument) -> None:

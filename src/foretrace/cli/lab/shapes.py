@@ -43,7 +43,7 @@ def command(rung: str, contenders: str, recorded: str | None, form: str, **rest:
         from msgspec import json
 
         from foretrace.read import recordings
-        from foretrace.schema.documents.shapes import ShapesDocument
+        from foretrace.schema.documents.lab import ShapesDocument
 
         content = recordings.shapes_run(rung, recorded).read_bytes()
         document = json.decode(content, type=ShapesDocument)

@@ -26,7 +26,7 @@ from foretrace.kernels.routes import plan
 from foretrace.kernels.tune import load, warm
 from foretrace.record.experiments.timing import call_times, captured, device_times
 from foretrace.record.profiling.run_record import version_of
-from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
+from foretrace.schema.documents.lab import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
 Result = TypeVar("Result")
 Row = tuple[BenchSubject, Sequence[str]]

@@ -34,7 +34,7 @@ from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.record.profiling import need_torch
 from foretrace.schema.documents.compare import ChangeEntry
-from foretrace.schema.documents.ladder import (
+from foretrace.schema.documents.lab import (
     ClaimCounts,
     LadderDocument,
     MarkedClaim,

@@ -28,7 +28,7 @@ from foretrace.record.experiments.timing import Call, paces
 from foretrace.record.profiling.compiler_records import CompileWatch
 from foretrace.record.profiling.window import batch
 from foretrace.schema import compiled
-from foretrace.schema.documents.shapes import (
+from foretrace.schema.documents.lab import (
     AgainstFirst,
     ContenderVisits,
     LeftOutContender,

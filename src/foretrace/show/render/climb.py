@@ -11,7 +11,7 @@ from typing import Any
 
 from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, plural
-from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, UnmarkedClaim
+from foretrace.schema.documents.lab import LadderDocument, MarkedClaim, UnmarkedClaim
 from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 
 _TABLE = "The article's table"

@@ -12,8 +12,13 @@ from typing import Any
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import replacing
 from foretrace.base.units import count_text, plural, ratio_text, time_text
-from foretrace.schema.documents.bench import BenchDocument, BenchRow
-from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
+from foretrace.schema.documents.lab import (
+    BenchDocument,
+    BenchRow,
+    ContenderVisits,
+    ShapesDocument,
+    ShapeVisit,
+)
 from foretrace.show.render.terminal import Column, Section, bulleted, listing
 
 EAGERLY = "*"

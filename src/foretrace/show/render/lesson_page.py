@@ -11,7 +11,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from foretrace.base.units import plural, time_text
-from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.schema.documents.lab import LadderDocument
 from foretrace.schema.documents.lesson import (
     AskedStep,
     Lanes,
