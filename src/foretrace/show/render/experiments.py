@@ -32,8 +32,21 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
     where = f"{document.device}, torch {document.torch}, {document.dtype}"
     heading = f"{document.rung}, {plural(len(document.shapes), 'shape')}: {where}"
+    sizes = document.fixed.items()
+    fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
+    order = "Each contender visits the shapes in this order and starts with nothing compiled and"
+    lines = [f"{order} an empty compiler cache." + (f" Fixed sizes: {fixed}." if fixed else "")]
+    if document.compiler_start_ns is not None:
+        started = time_text(document.compiler_start_ns)
+        lines.append(f"No time below includes the start of the compiler ({started}).")
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in document.contenders:
+        for label, visit in zip(labels(document), entry.visits, strict=True):
+            for why in visit.recompiles:
+                reasons[f"{entry.name} at {label}"].append(short_reason(why))
+    bullets = [(where, "; ".join(whys)) for where, whys in reasons.items()]
     found = [
-        Section(heading, _shapes_setting(document), labelled=_shapes_verdict(document)),
+        Section(heading, lines, labelled=_shapes_verdict(document)),
         listing("Summary", document.contenders, _SUMMARY, left=(0, 5), after=_limit(document)),
         _by_shape(document, stall, lambda v: time_text(v.stall_ns) if v.stall_ns else "none"),
         _by_shape(document, "Graphs compiled", lambda v: count_text(v.graphs) if v.graphs else ""),
@@ -51,7 +64,7 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
                 "same" if v.against_first.beyond is False else ratio_text(v.against_first.ratio)
             ),
         ),
-        _reasons(document),
+        Section("Why it was recompiled", bullets=bullets),
         bulleted("Left out", [f"{entry.name}: {entry.why}" for entry in document.left_out]),
     ]
     page = [section for section in found if section.filled]
@@ -98,17 +111,6 @@ _SUMMARY: dict[str, Column] = {
 }
 
 
-def _shapes_setting(document: ShapesDocument) -> list[str]:
-    sizes = document.fixed.items()
-    fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
-    order = "Each contender visits the shapes in this order and starts with nothing compiled and"
-    lines = [f"{order} an empty compiler cache." + (f" Fixed sizes: {fixed}." if fixed else "")]
-    if document.compiler_start_ns is not None:
-        started = time_text(document.compiler_start_ns)
-        lines.append(f"No time below includes the start of the compiler ({started}).")
-    return lines
-
-
 def _limit(document: ShapesDocument) -> str:
     gave_up = {
         entry.name: [why for visit in entry.visits for why in visit.gave_up]
@@ -132,16 +134,6 @@ def _by_shape(
     ]
     head = (" x ".join(document.shapes[0]), *(entry.name for entry in columns))
     return Section(title, head=head, rows=rows if columns else [], after=after)
-
-
-def _reasons(document: ShapesDocument) -> Section:
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for entry in document.contenders:
-        for label, visit in zip(labels(document), entry.visits, strict=True):
-            for why in visit.recompiles:
-                reasons[f"{entry.name} at {label}"].append(short_reason(why))
-    bullets = [(where, "; ".join(whys)) for where, whys in reasons.items()]
-    return Section("Why it was recompiled", bullets=bullets)
 
 
 def short_reason(why: str) -> str:

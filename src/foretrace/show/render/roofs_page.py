@@ -37,8 +37,17 @@ def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> 
     if document.kind == "gpu":
         versions += f", driver {around.get('driver', '?')}"
     heading = f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
+    cache = int(document.environment.get("l2_bytes", 0) or 0)
+    lines: list[tuple[str, str]] = []
+    if document.kind == "gpu":
+        rates = {"HBM": document.memory_gbps(cache), "L2": document.cache_gbps(cache)}
+        if document.shared_gbps:
+            rates["SHARED"] = max(document.shared_gbps.values())
+        lines = [(level, _rate(gbps)) for level, gbps in rates.items()]
+    elif document.all_cores_gbps:
+        lines = [("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
     found = [
-        Section(heading, labelled=_roofs(document)),
+        Section(heading, labelled=lines + _arithmetic(document)),
         _curve(document, every=every),
     ]
     if every:
@@ -56,19 +65,6 @@ def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> 
     written = [] if place is None else [f"wrote {place}"]
     more = [] if every else ["more: --all (every working set and every figure)"]
     return filled([*found, _missing(document, every=every), Section("", [*written, *more])])
-
-
-def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
-    cache = int(document.environment.get("l2_bytes", 0) or 0)
-    lines: list[tuple[str, str]] = []
-    if document.kind == "gpu":
-        rates = {"HBM": document.memory_gbps(cache), "L2": document.cache_gbps(cache)}
-        if document.shared_gbps:
-            rates["SHARED"] = max(document.shared_gbps.values())
-        lines = [(level, _rate(gbps)) for level, gbps in rates.items()]
-    elif document.all_cores_gbps:
-        lines = [("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
-    return lines + _arithmetic(document)
 
 
 def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
