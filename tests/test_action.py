@@ -153,6 +153,7 @@ def test_no_script_has_a_value_written_into_it() -> None:
     assert "actions/checkout@v4" in own
 
 
+@pytest.mark.sweep
 @pytest.mark.torch
 def test_the_workflow_of_the_page_fails_on_a_lost_fusion(tmp_path: Path) -> None:
     """Main takes a trace and makes the baseline; a pull request records and loses the fusion."""

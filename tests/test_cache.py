@@ -104,6 +104,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     assert foretrace.open(TRACE).event_count == EVENTS
 
 
+@pytest.mark.sweep
 def test_two_processes_at_once(place: Path) -> None:
     code = f"import foretrace; print(foretrace.open({str(LARGE)!r}).event_count)"
     running = [

@@ -135,6 +135,7 @@ def _steps(trace: Path) -> int:
 
 
 @pytest.mark.torch
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", RECORD)
 def test_a_script_of_a_page_is_recorded_as_it_is(name: str, beside: Path) -> None:
     options, packages = RECORD[name]
@@ -147,6 +148,7 @@ def test_a_script_of_a_page_is_recorded_as_it_is(name: str, beside: Path) -> Non
 
 
 @pytest.mark.torch
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_script_of_a_page_keeps_a_trace_from_inside(name: str, beside: Path) -> None:
     for package in INSIDE[name]:

@@ -258,6 +258,7 @@ def test_what_a_declaration_holds_is_checked(
     assert "is skipped: TypeError: " in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_processes_repeat_no_line(tmp_path: Path) -> None:
     """A folder of large traces is read by several processes; a broken plugin still costs a line."""
     for name in "ab":

@@ -266,6 +266,7 @@ class TestWithTorch:
     def _torch(self) -> None:
         pytest.importorskip("torch")
 
+    @pytest.mark.sweep
     def test_the_snapshot_differs_by_the_fused_kernel_and_an_error_stays_the_error(
         self, pytester: pytest.Pytester
     ) -> None:

@@ -37,6 +37,7 @@ def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.sweep
 def test_marks_keep_the_records_that_they_need(pytester: pytest.Pytester) -> None:
     """One process for all: torch cannot be imported twice."""
     pytester.makepyfile(

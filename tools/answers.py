@@ -275,7 +275,7 @@ def frozen() -> dict[str, dict[str, list[str]]]:
 
 
 def frozen_answers(label: str) -> Iterator[tuple[str, str]]:
-    """The answers about one recording: alike on every machine, and in every version."""
+    """The answers about one recording: the same on every machine, and in every version."""
     from foretrace import __version__
 
     with tempfile.TemporaryDirectory() as made:
@@ -382,6 +382,7 @@ def page_data(text: str) -> str:
     if not text.lstrip()[:9].lower().startswith("<!doctype"):
         return text
     text = re.sub(r"<style.*?</style>", "", text, flags=re.S)
+    text = re.sub(r"sha256-[\w+/]+=*", "sha256", text)
     return re.sub(r"<script(?![^>]*json)[^>]*>.*?</script>", "", text, flags=re.S)
 
 

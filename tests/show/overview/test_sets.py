@@ -171,6 +171,7 @@ def test_a_hostile_file_name_is_only_a_name(names: list[str], tmp_path: Path) ->
     assert len(json.loads(look(tmp_path, "--json").out)["traces"]) == 2 + len(names)
 
 
+@pytest.mark.sweep
 def test_processes_of_their_own_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
