@@ -7,14 +7,26 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from show.render.test_try_page import document
 
 from foretrace.analyze.compare.tries import compare_tries
 from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.cli import main
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
-from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.schema.documents.tries import (
+    TriedBaseline,
+    TriedBest,
+    TriedFix,
+    TriedPatch,
+    TryDocument,
+)
+
+
+def document(*fixes: TriedFix) -> TryDocument:
+    baseline, best = TriedBaseline(4e6, 3.9e6, 4.1e6), TriedBest([], 3.2e6, 1.25)
+    patch = TriedPatch("train.patch", 1, "-a\n+b\n", 1.24, ["autocast"])
+    step = "a GPU", "optimizer.step"
+    return TryDocument("train.py", *step, baseline, list(fixes), best, patch, 40, 11, 0.05, "2.11")
 
 
 def fix(state: str, ratio: float | None = None, width: float = 0.02, **more: object) -> TriedFix:
