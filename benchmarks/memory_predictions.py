@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze.memory_fixes import fixes, peak_at_batch, predicted
+from foretrace.analyze import memory_fixes as fixes
 from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read import recordings
@@ -95,11 +95,11 @@ def _row(name: str, fix: str, snapshot: Snapshot, truth: dict[str, Any]) -> dict
     found = device_document(view).fixes
     row = {"name": name, "fix": fix, "first": found[0].name if found else "", "bytes": bad[counted]}
     fixes.LOGITS_PARTS, fixes.BATCH_PARTS = (PARTS.get(name, each) for each in (LOGITS, SPLIT))
-    told = [each for each in predicted(view) if each.fix == fix]
+    told = [each for each in fixes.predicted(view) if each.name == fix]
     if fix in TIMES:
-        row["predicted"] = peak_at_batch(view, TIMES[fix])
+        row["predicted"] = fixes.peak_at_batch(view, TIMES[fix])
     elif told:
-        row["predicted"] = told[0].proposal.reserved or told[0].peak_bytes
+        row["predicted"] = told[0].reserved_bytes or told[0].peak_bytes
     times = [each.get("step_ms") for each in (bad, good)]
     return {
         **row,

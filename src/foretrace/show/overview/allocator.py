@@ -28,7 +28,6 @@ from foretrace.schema.documents.memory import (
     MemoryPart,
     OutOfMemoryDocument,
     OutOfMemoryText,
-    PeakFix,
 )
 from foretrace.schema.snapshot import Numbers, Snapshot
 
@@ -50,11 +49,6 @@ def memory_document(
 def device_document(view: MemoryView) -> DeviceMemoryDocument:
     """One device."""
     time = view.history.time_us
-    found = [
-        PeakFix(each.fix, do.order, do.why, do.write, do.cost, each.peak_bytes, do.reserved)
-        for each in predicted(view)
-        for do in (each.proposal,)
-    ]
     # what lowers the peak comes first, unless free memory in pieces made an allocation fail
     held = _fragments(view)
     pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
@@ -75,7 +69,7 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
         _fragments(view),
         growth(view),
         _failed(view),
-        sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces),
+        sorted(predicted(view), key=lambda fix: (fix.reserved_bytes is not None) != pieces),
         _batch(view),
     )
 

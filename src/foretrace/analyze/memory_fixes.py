@@ -6,27 +6,18 @@ evidence, and the lifetimes as they would be. The peak of those is the predictio
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
-from foretrace.analyze.memory_fixes.plan import (
-    NUMBERS,
-    TIME,
-    Found,
-    MemoryProposal,
-    PeakPlan,
-    grows_with_batch,
-    line_of,
-    memory_fix,
-    repeated_call,
-    weight_copies,
-)
 from foretrace.base.units import bytes_text, percent_text, plural
 from foretrace.model.allocator.categories import (
     ACTIVATION,
     BACKWARD,
     BEFORE_LINE,
+    FORWARD,
     GRADIENT,
     INPUT,
     KEPT,
@@ -35,11 +26,17 @@ from foretrace.model.allocator.categories import (
     PARAMETER,
     STATE,
     TEMPORARY,
+    curve,
     grows,
 )
 from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.documents.memory import PeakFix
 from foretrace.schema.snapshot import Numbers
 
+MOST_TIMES = 1024  # the batch; beyond that a model is not what fills the memory
+WORTH = 0.03  # of the peak: less is not worth a line
+# what a fix costs the user; a cheaper one comes first, however little it brings
+FREE, TIME, NUMBERS = range(3)
 BATCH_PARTS = 4
 LEAST_STATE_BYTES = 16_384  # 4,096 values of float32: what bitsandbytes leaves as it is
 PAGE = 2 << 20
@@ -50,9 +47,58 @@ FUSED = {"Adam", "AdamW", "Adagrad", "SGD"}
 LOGITS_PARTS = 8
 NEAR = 12  # allocations: the head and its casts, and their gradients; not the last block
 LOSSES = {"cross_entropy", "nll_loss", "log_softmax"}
+# of the repeated blocks of a model
+LEAST_BLOCKS = 3
+MOST = 0.7  # of the bytes below the outermost line: the rest is what its own lines add
+EVEN = 0.5  # of the bytes of a step: a block that has more is no repeated one
+SHARE = 0.9  # of the bytes: the rest is what only the first or the last block has
 
 
-@memory_fix("Split the batch", TIME)
+class NewLives(Struct):
+    """Lifetimes and sizes that a fix may change, one row for each allocation."""
+
+    start: Numbers
+    end: Numbers
+    size: Numbers
+
+
+class MemoryProposal(Struct, frozen=True):
+    """A change that a user can make: what to do, what was seen, what it costs, and the new lives.
+
+    Where the peak stays and only what is reserved falls, `reserved` holds the new bytes.
+    """
+
+    order: str
+    why: str
+    write: str
+    lives: NewLives
+    costs: int = FREE
+    cost: str = ""
+    reserved: int | None = None
+
+
+Found = Iterator[MemoryProposal]
+
+
+class PeakPlan:
+    """A view under one fix, and the lives as they would be, to be changed."""
+
+    def __init__(self, view: MemoryView) -> None:
+        self.view, lives = view, view.lives
+        self.new = NewLives(lives.start.copy(), lives.end.copy(), lives.size.copy())
+
+    def at_peak(self, rows: Numbers) -> tuple[Numbers, str]:
+        """Those of these rows that are live at the peak, and their bytes in words."""
+        held = np.intersect1d(rows, self.view.holders)
+        return held, bytes_text(int(self.view.lives.size[held].sum()))
+
+    def proposal(
+        self, order: str, why: str, write: str, costs: int = FREE, cost: str = ""
+    ) -> MemoryProposal:
+        """What to do, with the lives as they are then."""
+        return MemoryProposal(order, why, write, self.new, costs, cost)
+
+
 def accumulate(plan: PeakPlan) -> Found:
     """Split the batch and accumulate the gradients.
 
@@ -76,21 +122,19 @@ def accumulate(plan: PeakPlan) -> Found:
     begins = [max([first, *end[(start < first) & (end > first)]]) for first in steps]
     mine = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
     plan.new.start[gradients] = np.minimum(start, np.array(begins)[mine])
-    held, size = plan.at_peak(rows)
+    _, size = plan.at_peak(rows)
     normed = any("batch_norm" in words for words in view.facts.words)
     parts = BATCH_PARTS
     yield plan.proposal(
         f"split the batch in {parts} and accumulate the gradients",
         f"{size} at the peak grow with the batch",
         f"for part in batch.chunk({parts}): (loss(part) / {parts}).backward(); then step()",
-        held,
+        NUMBERS if normed else TIME,
         f"{parts} smaller passes for one: 14% more time in a measured pair"
         + ("; batch norm sees each part alone: compare the loss" if normed else ""),
-        costs=NUMBERS if normed else TIME,
     )
 
 
-@memory_fix("Checkpoint the blocks", TIME)
 def checkpoint_blocks(plan: PeakPlan) -> Found:
     """Checkpoint the repeated blocks of a model.
 
@@ -122,16 +166,15 @@ def checkpoint_blocks(plan: PeakPlan) -> Found:
             new.start[inner] = max(first, int(new.start[call[-1]]))
         held = max(held, int(view.lives.size[inner].sum()))
     inner = np.concatenate([call[:-1] for call in found.calls])
-    rows, size = plan.at_peak(inner)
+    _, size = plan.at_peak(inner)
     order = f"checkpoint the {plural(found.blocks, 'block')} called at {line_of(view, found.frame)}"
     why = f"{size} of activations live from their forward to their backward pass; "
     why += f"one block needs {bytes_text(held)}"
     write = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
     cost = "one more forward pass of the blocks: 17 to 81% more time in four measured pairs"
-    yield plan.proposal(order, why, write, rows, cost)
+    yield plan.proposal(order, why, write, TIME, cost)
 
 
-@memory_fix("Drop a name earlier")
 def earlier_release(plan: PeakPlan) -> Found:
     """Drop a name when its use is over.
 
@@ -158,7 +201,7 @@ def earlier_release(plan: PeakPlan) -> Found:
     plan.new.end[late] = np.where(view.lives.before[late], 0, own[late])
     order = f"drop what {_largest_line(view, held)} made before the next step"
     why = f"{size} of earlier steps are live at the peak"
-    yield plan.proposal(order, why, "del logits, or keep loss.item() instead of the tensor", held)
+    yield plan.proposal(order, why, "del logits, or keep loss.item() instead of the tensor")
 
 
 def _largest_line(view: MemoryView, held: Numbers) -> str:
@@ -174,7 +217,6 @@ def _largest_line(view: MemoryView, held: Numbers) -> str:
     return next((view.line(int(row)) for row in others), line)
 
 
-@memory_fix("8-bit optimizer state", NUMBERS)
 def eight_bit_state(plan: PeakPlan) -> Found:
     """Keep the optimizer's state in 8 bits.
 
@@ -197,12 +239,11 @@ def eight_bit_state(plan: PeakPlan) -> Found:
         "keep the optimizer's state in 8 bits, or shard it over several GPUs",
         f"optimizer state is {size} at the peak",
         "bitsandbytes.optim.AdamW8bit(params), or FSDP",
-        held,
+        NUMBERS,
         "8 bits change the updates: compare the loss",
     )
 
 
-@memory_fix("Expandable segments")
 def expandable_segments(plan: PeakPlan) -> Found:
     """Let segments grow instead of taking new ones.
 
@@ -234,12 +275,10 @@ def expandable_segments(plan: PeakPlan) -> Found:
         f"{idle} lies idle",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
         plan.new,
-        np.zeros(0, np.int64),
         reserved=needed,
     )
 
 
-@memory_fix("bf16 weights and state", NUMBERS)
 def half_precision_state(plan: PeakPlan) -> Found:
     """Keep weights, gradients and optimizer state in bf16.
 
@@ -259,18 +298,17 @@ def half_precision_state(plan: PeakPlan) -> Found:
     kinds = np.isin(view.category, (PARAMETER, GRADIENT, STATE))
     plan.new.size[kinds] //= 2
     plan.new.size[copies] = 0
-    held, at_most = plan.at_peak(np.flatnonzero(kinds))
+    _, at_most = plan.at_peak(np.flatnonzero(kinds))
     yield plan.proposal(
         "keep weights, gradients and optimizer state in bf16",
         f"parameters, gradients and state are {at_most} at "
         "the peak, and autocast copies the weights to half their size",
         "model.to(torch.bfloat16), without autocast",
-        held,
+        NUMBERS,
         "updates below a bf16 step are lost: compare the loss",
     )
 
 
-@memory_fix("Inference without autograd")
 def inference_mode(plan: PeakPlan) -> Found:
     """Run inference without autograd.
 
@@ -298,10 +336,9 @@ def inference_mode(plan: PeakPlan) -> Found:
         new.end[call[-1]] = max(int(new.end[call[-1]]), int(starts[then[-1]]) + 1)
     order = "run the forward pass under torch.inference_mode()"
     why = f"{size} are kept for a backward pass that never comes"
-    yield plan.proposal(order, why, "with torch.inference_mode(): out = model(x)", held)
+    yield plan.proposal(order, why, "with torch.inference_mode(): out = model(x)")
 
 
-@memory_fix("A fused optimizer")
 def optimizer_in_place(plan: PeakPlan) -> Found:
     """A fused optimizer works in place.
 
@@ -325,10 +362,9 @@ def optimizer_in_place(plan: PeakPlan) -> Found:
         order, write = f"{name}(..., fused=True)", f"torch.optim.{name}(params, fused=True)"
     plan.new.size[rows] = 0
     why = f"the optimizer step holds {size} of temporary tensors at the peak"
-    yield plan.proposal(order, why, write, held)
+    yield plan.proposal(order, why, write)
 
 
-@memory_fix("zero_grad drops gradients")
 def set_to_none(plan: PeakPlan) -> Found:
     """Let zero_grad drop the gradients.
 
@@ -354,10 +390,9 @@ def set_to_none(plan: PeakPlan) -> Found:
     order = "optimizer.zero_grad() without set_to_none=False"
     size = bytes_text(int(view.lives.size[stays].sum()))
     why = f"{size} of gradients live through the forward pass"
-    yield plan.proposal(order, why, "optimizer.zero_grad()", plan.at_peak(stays)[0])
+    yield plan.proposal(order, why, "optimizer.zero_grad()")
 
 
-@memory_fix("Compute the loss in parts", TIME)
 def smaller_logits(plan: PeakPlan) -> Found:
     """Compute the loss in parts.
 
@@ -396,13 +431,12 @@ def smaller_logits(plan: PeakPlan) -> Found:
         f"logits, their copies and gradients are {whole} at the peak, {bytes_text(size)} each",
         "checkpoint(head_and_loss, hidden_part, target_part) for each part, or Liger's "
         "LigerFusedLinearCrossEntropyLoss",
-        held,
+        TIME,
         "the head's matmul runs again in the backward pass: 37 and 43% more time in two measured "
         "pairs",
     )
 
 
-@memory_fix("A cache of full size")
 def static_cache(plan: PeakPlan) -> Found:
     """Give a cache its full size once.
 
@@ -430,7 +464,7 @@ def static_cache(plan: PeakPlan) -> Found:
     order = f"allocate the cache of {view.line(int(held[0]))} once, in its full size"
     why = f"the cache is copied to grow; {size} at the peak are caches and a copy"
     write = "cache = torch.empty(..., longest, ...); cache[:, :, at] = new"
-    yield plan.proposal(order, why, write, held)
+    yield plan.proposal(order, why, write)
 
 
 FIXES = (
@@ -446,3 +480,175 @@ FIXES = (
     smaller_logits,
     static_cache,
 )
+
+
+def grows_with_batch(view: MemoryView) -> Numbers:
+    """Activations, inputs and temporaries, less copies of weights and passing gradients."""
+    kinds = np.isin(view.category, (ACTIVATION, INPUT, TEMPORARY)) & (view.ran != OPTIMIZER)
+    rows = np.flatnonzero(kinds & ~view.lives.before)
+    passing = _as_often_as_weights(view, rows[view.ran[rows] == BACKWARD], (1, 2))
+    return np.setdiff1d(rows, np.concatenate([weight_copies(view), passing]))
+
+
+def weight_copies(view: MemoryView) -> Numbers:
+    """The copies that autocast makes of weights: half a parameter each, in the forward pass."""
+    made = (view.ran == FORWARD) & np.isin(view.category, (ACTIVATION, TEMPORARY))
+    return _as_often_as_weights(view, np.flatnonzero(made & ~view.lives.before), (2,))
+
+
+def _as_often_as_weights(view: MemoryView, rows: Numbers, parts: tuple[int, ...]) -> Numbers:
+    """The rows as large as a part of a weight, each step no more than there are such weights.
+
+    An activation may be as large as a weight, so the size alone does not tell.
+    """
+    weights = view.lives.size[(view.category == PARAMETER) & view.lives.kept]
+    wanted = Counter[int]()
+    for part in parts:
+        wanted.update((weights // part).tolist())
+    rows = rows[np.isin(view.lives.size[rows], [*wanted])]
+    size = view.lives.size[rows]
+    most = np.array([wanted[each] for each in size.tolist()], np.int64)
+    return np.asarray(rows[view.turns(rows, size) < most])
+
+
+class RepeatedCall(Struct, frozen=True):
+    """Allocations below one line that calls a module again and again; one array for each call.
+
+    `blocks` are the calls in one step.
+    """
+
+    frame: int
+    calls: list[Numbers]
+    blocks: int
+
+
+def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
+    """The innermost line outside torch below which most bytes were allocated in turns."""
+    stack = view.lives.stack[rows]
+    callers: dict[int, list[int]] = defaultdict(list)  # the stacks below each line
+    depth: dict[int, int] = {}
+    for each in np.unique(stack).tolist():
+        for at, frame in enumerate(view.facts.calls[each]):
+            if "/torch/" not in view.snapshot.frames[frame].file:
+                callers[frame].append(each)
+                depth[frame] = max(depth.get(frame, 0), at)
+    found = {frame: rows[np.isin(stack, stacks)] for frame, stacks in callers.items()}
+    found = {frame: below for frame, below in found.items() if _repeats(view, below)}
+    sizes = {frame: int(view.lives.size[below].sum()) for frame, below in found.items()}
+    most = MOST * max(sizes.values(), default=0)
+    for frame in sorted(found, key=lambda each: -depth[each]):
+        if sizes[frame] >= most:
+            turns = _turns(view, rows, found[frame], frame)
+            return turns if turns is not None and _is_even(view, turns) else None
+    return None
+
+
+def _is_even(view: MemoryView, found: RepeatedCall) -> bool:
+    """Whether there are several blocks, and none holds most of a step by itself.
+
+    A line that allocates three tensors in one call looks like three calls.
+    """
+    sizes = [int(view.lives.size[call].sum()) for call in found.calls]
+    step = sum(sizes) * found.blocks / len(sizes)
+    return found.blocks >= LEAST_BLOCKS and max(sizes) <= EVEN * step
+
+
+def _repeats(view: MemoryView, below: Numbers) -> bool:
+    """Whether nearly all bytes below a line come from stacks that each step has several times."""
+    number = view.step_of(view.lives.start[below])
+    inner = view.facts.inner[view.lives.stack[below]]
+    _, at, count = np.unique(inner, return_inverse=True, return_counts=True)
+    often = (count >= LEAST_BLOCKS * len(np.unique(number)))[at]
+    size = view.lives.size[below]
+    return bool(size[often].sum() >= SHARE * size.sum())
+
+
+def _turns(view: MemoryView, rows: Numbers, below: Numbers, frame: int) -> RepeatedCall | None:
+    """Cut the rows into the calls of a line.
+
+    What the line itself allocates (`x + block(x)`) ends a call. Else a call starts with the stack
+    that comes least often, yet often enough.
+    """
+    inner, stack = view.facts.inner, view.lives.stack
+    owning = [each for each in np.unique(stack[rows]).tolist() if _is_own(view, each, frame)]
+    own = rows[np.isin(stack[rows], owning)]
+    steps = len(np.unique(view.step_of(view.lives.start[below])))
+    if len(own) >= (LEAST_BLOCKS - 1) * steps:
+        every = np.union1d(below, own)
+        number = view.step_of(view.lives.start[every])
+        edges = np.union1d(np.searchsorted(every, own) + 1, np.flatnonzero(np.diff(number)) + 1)
+        parts = [part for part in np.split(every, edges) if len(part)]
+        return RepeatedCall(frame, parts, round(len(parts) / steps))
+    numbers, at, count = np.unique(inner[stack[below]], return_index=True, return_counts=True)
+    often = np.flatnonzero(count >= LEAST_BLOCKS * steps)
+    if not len(often):
+        return None
+    first = numbers[often[np.lexsort((at[often], count[often]))[0]]]
+    edges = np.flatnonzero(inner[stack[below]] == first)
+    parts = np.split(below, edges)[1:]
+    return RepeatedCall(frame, parts, round(len(parts) / steps))
+
+
+def _is_own(view: MemoryView, stack: int, frame: int) -> bool:
+    """Whether the line itself allocates: the frame is innermost but for torch's and C++'s."""
+    frames = view.snapshot.frames
+    outside = (
+        at
+        for at in view.snapshot.stacks[stack]
+        if frames[at].file.endswith(".py") and "/torch/" not in frames[at].file
+    )
+    return next(outside, -1) == frame and frame not in view.facts.calls[stack]
+
+
+def line_of(view: MemoryView, frame: int) -> str:
+    """`model.py:44` of a frame."""
+    found = view.snapshot.frames[frame]
+    return f"{found.file.rsplit('/', 1)[-1]}:{found.line}"
+
+
+def predicted(view: MemoryView) -> list[PeakFix]:
+    """What each fix would bring: first those that cost nothing, then time, then exact numbers.
+
+    Of those that cost the same, the one that brings most comes first. What brings little is left
+    out.
+    """
+    ranked: list[tuple[int, float, PeakFix]] = []
+    for fix in FIXES:
+        for do in fix(PeakPlan(view)):
+            peak = peak_of(do.lives, view)
+            now, then = view.peak_bytes, peak
+            if do.reserved is not None:
+                now, then = int(view.reserved.max()), do.reserved
+            brings = (now - then) / max(now, 1)
+            if brings >= WORTH:
+                words = (do.order, do.why, do.write, do.cost)
+                ranked.append((do.costs, -brings, PeakFix(fix.__name__, *words, peak, do.reserved)))
+    return [fix for *_, fix in sorted(ranked, key=lambda each: each[:2])]
+
+
+def peak_of(lives: NewLives, view: MemoryView) -> int:
+    """The most that is live at once with changed lives."""
+    events = view.lives.events
+    end = np.maximum(lives.end, lives.start + 1)
+    return int(curve(lives.start, end, lives.size, events).max())
+
+
+def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
+    """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
+    lives, rows = PeakPlan(view).new, grows_with_batch(view) if rows is None else rows
+    lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
+    return peak_of(lives, view)
+
+
+def largest_batch(view: MemoryView, room: int) -> int | None:
+    """How many times the batch fits into so many bytes: a whole number; None where none does."""
+    rows = grows_with_batch(view)
+    if not len(rows) or view.peak_bytes > room:
+        return None
+    low, high = 1, 2
+    while high < MOST_TIMES and peak_at_batch(view, high, rows) <= room:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if peak_at_batch(view, middle, rows) <= room else (low, middle)
+    return low
