@@ -47,7 +47,6 @@ def test_a_shape_is_explained_on_one_screen(capsys: pytest.CaptureFixture[str]) 
     ("words", "why"),
     [
         (["8192"], "is no size: give MxNxK"),
-        (["1x1x1", "--map", "a100"], "no map of 'a100'"),
         (["--dtype", "fp8", "--layout", "nt"], "the map has no matmul fp8 nt"),
         (["1x1x1", "--dtype", "int4"], "Invalid value for '--dtype'"),
     ],

@@ -11,7 +11,7 @@ from foretrace.names.gemms.answers import explain_shape, parse_size, plane
 from foretrace.names.gemms.table import FAR, Boundary, crossed, differing, point_of
 from foretrace.schema.gemm_point import DTYPES, GemmPoint
 
-MAP = table.named("h200")
+MAP = table.shipped()
 GATE, DOWN = GemmPoint(8192, 3072, 768), GemmPoint(8192, 768, 3072)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,11 +10,10 @@ import pytest
 import foretrace
 from foretrace.analyze.compare.sentences import matmul_of
 from foretrace.analyze.compare.sides import choose, launch_recorded, launched, repeats
-from foretrace.base.errors import UsageError
 from foretrace.names.gemms import table
 from foretrace.read import recordings
 
-MAP = table.named("h200")
+MAP = table.shipped()
 
 
 def test_it_is_small_and_large_enough() -> None:
@@ -63,17 +61,3 @@ def test_recorded_matmuls_ran_on_the_kernels_of_the_map(name: str) -> None:
     for point, kernel in known:
         assert point is not None
         assert MAP.frame["kernel"][MAP.rows[point]] == kernel
-
-
-def test_what_is_no_map_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no map of 'a100': choose from nvidia-h200"):
-        table.named("a100")
-    with pytest.raises(UsageError, match="no such file"):
-        table.opened(tmp_path / "none.parquet")
-    (tmp_path / "bad.parquet").write_text("no")
-    with pytest.raises(UsageError, match="not a map of matmuls"):
-        table.opened(tmp_path / "bad.parquet")
-    pl.DataFrame({"m": [1]}).write_parquet(tmp_path / "other.parquet")
-    (tmp_path / "other.json").write_bytes((table.SHIPPED / "nvidia-h200.json").read_bytes())
-    with pytest.raises(UsageError, match="not a map of matmuls"):
-        table.opened(tmp_path / "other.parquet")

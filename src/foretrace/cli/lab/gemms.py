@@ -10,14 +10,13 @@ from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
 @click.argument("size", required=False, metavar="[MxNxK]")
-@use.option("--map NAME|FILE", "Another map than the H200's.", to="place", default="h200")
 @use.shown("--dtype", "Type of the operands.", type=click.Choice(DTYPES), default="bf16")
 @use.shown("--layout", "tn is what nn.Linear computes.", type=click.Choice(LAYOUTS), default="tn")
 @use.shown("--epilogue", "What follows the matmul.", type=click.Choice(EPILOGUES), default="none")
 @use.flag("--all", "Every tile, and where the kernel changes as M grows.")
 @use.in_forms
 def command(
-    size: str | None, place: str, dtype: str, layout: str, epilogue: str, form: str, **rest: bool
+    size: str | None, dtype: str, layout: str, epilogue: str, form: str, **rest: bool
 ) -> None:
     """Show which kernel the library picks for a matmul, from 17,341 that were measured on an H200.
 
@@ -32,7 +31,7 @@ def command(
     from foretrace.schema.documents.gemms import GemmsDocument
     from foretrace.show.render.gemms_page import page
 
-    known = table.named(place)
+    known = table.shipped()
     kind = GemmPoint(1, 1, 1, layout, dtype, epilogue)
     near = answers.explain_shape(known, answers.parse_size(size, kind)) if size else None
     heat = None if size else answers.plane(known, kind)

@@ -31,7 +31,7 @@ def command(
     form: str,
     **rest: bool,
 ) -> None:
-    """Measure memory by working set, matmuls, launches and transfers of this machine.
+    """Measure memory by working set, matmuls and tensor cores of this machine.
 
     \b
     foretrace lab roofs                  about half a minute; `look` then prefers these figures

@@ -1,5 +1,5 @@
-"""Maps of cards: `maps/NAME.parquet` has one row for each matmul, `NAME.json` the card, the roofs
-and how both were measured (`tools/gemm_map.py`).
+"""The map of a card: `maps/NAME.parquet` has one row for each matmul, `NAME.json` the card, the
+roofs and how both were measured (`tools/gemm_map.py`).
 
 The distance between two matmuls is octaves of M, N and K, and a price for another type, layout,
 epilogue or alignment.
@@ -18,16 +18,14 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.base.errors import UsageError
 from foretrace.names import families
 from foretrace.schema.documents.gemms import MappedMatmul, MatmulSize
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 SHIPPED = Path(__file__).with_name("maps")
-SUFFIX = ".parquet"
+CARD = "NVIDIA H200"  # that was measured
 KEY = GemmPoint._fields
 SIZES = ("m", "n", "k")
-_LARGEST = 64 << 20  # bytes: a map of ten thousand matmuls has 0.3 MB
 _TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "c10::Float8_e4m3fn": "fp8"}
 _FIRST_FACTOR = {"aten::mm": 0, "aten::addmm": 1}
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -99,47 +97,17 @@ def _traits(point: GemmPoint) -> list[int]:
     return [*kinds, point.load_bytes, int(vector)]
 
 
-def names() -> list[str]:
-    """The maps that ship: `nvidia-h200`."""
-    return sorted(path.stem for path in SHIPPED.glob("*.json"))
-
-
 @cache
-def named(name: str) -> GemmMap:
-    """A map by its file, by its name or a part of it."""
-    path = Path(name)
-    if path.suffix == SUFFIX:
-        return opened(path)
-    wanted = "-".join(name.lower().split())
-    found = [each for each in names() if wanted and wanted in each]
-    if len(found) != 1:
-        raise UsageError(f"no map of {name!r}: choose from {', '.join(names())}, or give a file")
-    return opened(SHIPPED / f"{found[0]}{SUFFIX}")
+def shipped() -> GemmMap:
+    """The map that ships."""
+    place = SHIPPED / f"{CARD.lower().replace(' ', '-')}.parquet"
+    facts = msgspec.json.decode(place.with_suffix(".json").read_bytes(), type=MapFacts)
+    return GemmMap(facts, pl.read_parquet(place))
 
 
 def of_device(device: str | None) -> GemmMap | None:
     """The map that was measured on this device; None for any other card."""
-    for name in names() if device else ():
-        found = named(name)
-        if found.facts.device == device:
-            return found
-    return None
-
-
-def opened(path: Path) -> GemmMap:
-    """The map in a file."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError("it is too large")
-        frame = pl.read_parquet(path)
-        facts = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=MapFacts)
-        frame.select(*KEY, "kernel", "family", "tile_n", "tile_m", "cold_us")
-    except FileNotFoundError as problem:
-        raise UsageError(f"{problem.filename}: no such file: a map has two") from None
-    except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
-        first = str(problem).partition("\n")[0]
-        raise UsageError(f"{path}: not a map of matmuls: {first}") from None
-    return GemmMap(facts, frame)
+    return shipped() if device == CARD else None
 
 
 # Rows of a map as entries of a document.

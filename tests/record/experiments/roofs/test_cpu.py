@@ -11,7 +11,6 @@ pytest.importorskip("torch")
 from foretrace.cli import main
 from foretrace.record.experiments.roofs import cpu
 from foretrace.record.experiments.roofs.measured_roofs import measured
-from foretrace.record.experiments.roofs.timing import Figure
 
 pytestmark = pytest.mark.torch
 
@@ -50,7 +49,7 @@ def test_a_failure_costs_one_figure() -> None:
     def fails() -> float:
         raise RuntimeError("no room")
 
-    figures = [Figure("a", "x", fails), Figure("a", "y", lambda: 1.23456)]
+    figures = [("a", "x", fails), ("a", "y", lambda: 1.23456)]
     assert measured(figures, lambda _: None, 9) == (
         {"a": {"y": 1.235}},
         {"a: x": "RuntimeError: no room"},

@@ -1,1 +1,1 @@
-"""What this card or CPU can do at most, measured: memory by working set, matmuls, launches."""
+"""What this card or CPU can do at most, measured: memory by working set, matmuls."""

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from foretrace.read.kineto.parallel import cores
-from foretrace.record.experiments.roofs.timing import Figure, Work
 
+Work = Callable[[], object]
+Figure = tuple[str, str, Callable[[], float]]  # its group, its name there, and how to measure it
 SMALLEST, LARGEST = 256 << 10, 256 << 20  # a call of NumPy takes as long as reading 20 kB
 ALL_CORES = 512 << 20  # bytes of each core: beyond what its share of any cache holds
 MOVED = 1 << 28
@@ -34,12 +35,12 @@ def figures() -> Iterator[Figure]:
     size = SMALLEST
     while size <= LARGEST:  # from a second cache to memory
         for way in WAYS:
-            yield Figure("bandwidth", f"{way} {size}", partial(bandwidth, way, size, 1))
+            yield "bandwidth", f"{way} {size}", partial(bandwidth, way, size, 1)
         size *= 2
     for way in WAYS:
-        yield Figure("all_cores", way, partial(bandwidth, way, ALL_CORES, cores()))
+        yield "all_cores", way, partial(bandwidth, way, ALL_CORES, cores())
     for name in ("fp32", "bf16"):
-        yield Figure("matmuls", name, partial(matmul, name))
+        yield "matmuls", name, partial(matmul, name)
 
 
 def bandwidth(way: str, size: int, threads: int) -> float:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from statistics import median
 from typing import NamedTuple
 
 import torch
 import triton.language as tl
 
 from foretrace.record.experiments.roofs import roof_kernels
-from foretrace.record.experiments.roofs.timing import Figure, timing
+from foretrace.record.experiments.roofs.cpu import Figure, Work
 
 SMALLEST, LARGEST = 64 << 10, 8 << 30
 MOVED = 4 << 30  # bytes that a timed kernel moves at least: about a millisecond
@@ -48,9 +49,9 @@ TOGETHER_FROM = 1 << 30
 # Only for those that are walked once: a program would walk its own eight blocks again.
 WIDE = WalkShape(4096, None, "together")
 WIDE_FROM = MOVED
+AHEAD = 200_000  # GPU cycles, about 100 us: the host queues a launch meanwhile
 GOLDEN = 0.618  # of the blocks, and odd: the starts of any few programs lie apart
 
-Call = Callable[[], object]
 TYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
@@ -85,12 +86,12 @@ def figures() -> Iterator[Figure]:
     for size in working_sets():
         for way in WAYS:
             if shapes := shapes_of(size, multiprocessors(), way):
-                yield Figure("bandwidth", f"{way} {size}", partial(bandwidth, way, size, shapes))
+                yield "bandwidth", f"{way} {size}", partial(bandwidth, way, size, shapes)
     for name in TYPES:
         for size in (4096, 8192) if name in SLOW else (4096, 8192, 16384):
-            yield Figure("matmuls", f"{name} {size}", partial(matmul, name, size))
+            yield "matmuls", f"{name} {size}", partial(matmul, name, size)
     for name in DOTS:
-        yield Figure("tensor_cores", name, partial(dot, name))
+        yield "tensor_cores", name, partial(dot, name)
 
 
 def working_sets() -> Iterator[int]:
@@ -149,7 +150,7 @@ def multiprocessors() -> int:
     return int(torch.cuda.get_device_properties().multi_processor_count)
 
 
-def launch(way: str, size: int, shape: WalkShape) -> tuple[Call, int]:
+def launch(way: str, size: int, shape: WalkShape) -> tuple[Work, int]:
     """A kernel that walks a working set, and the bytes that it moves.
 
     Half of the working set of a copy is its source, and a copy moves each byte twice.
@@ -178,6 +179,23 @@ def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> float:
     return max(rates)
 
 
+def timing(work: Work, repeats: int = 7) -> float:
+    """Microseconds of one call on the device, after two warm ones: the median."""
+    for _ in range(2):
+        work()
+    torch.cuda.synchronize()
+    taken: list[float] = []
+    for _ in range(repeats):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(AHEAD)
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        taken.append(start.elapsed_time(end) * 1e3)
+    return median(taken)
+
+
 def random(rows: int, columns: int, name: str) -> torch.Tensor:
     """A random matrix of a type, normal or, of integers, even."""
     if name == "int8":
@@ -186,7 +204,7 @@ def random(rows: int, columns: int, name: str) -> torch.Tensor:
     return made.to(TYPES[name])
 
 
-def matmul_call(name: str, size: int) -> Call:
+def matmul_call(name: str, size: int) -> Work:
     """A square matmul through torch; the second factor is stored transposed, as weights are."""
     a, b = random(size, size, name), random(size, size, name).t()
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
@@ -207,7 +225,7 @@ def matmul(name: str, size: int) -> float:
     return 2 * size**3 / taken / 1e6
 
 
-def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Call, int]:
+def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Work, int]:
     """Tensor cores alone: tiles that stay on the chip, multiplied over and over; and its FLOPs."""
     (m, n, k), warps = DOTS[name]
     wide = {"int8": tl.int32, "fp64_matrix": tl.float64}.get(name, tl.float32)

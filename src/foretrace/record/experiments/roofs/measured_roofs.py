@@ -16,7 +16,7 @@ import torch
 from foretrace.base.errors import MissingError
 from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import cpu
-from foretrace.record.experiments.roofs.timing import Figure
+from foretrace.record.experiments.roofs.cpu import Figure
 from foretrace.schema.device import SCHEMA, BandwidthPoint, MeasuredRoofs
 
 # an H200 takes a quarter of it
