@@ -14,8 +14,7 @@ from foretrace.show.html.memory_html import SnapshotPage
 from foretrace.show.html.page import HistoryPage
 from foretrace.show.html.report import Report, TryPage, WhyPage
 from foretrace.show.render.terminal import Section
-from foretrace.show.serve.library import SearchResult
-from foretrace.show.serve.tiles import PackedTile
+from foretrace.show.serve.library import PackedTile, SearchResult
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
 HEAD = """\

@@ -35,8 +35,7 @@ def command(words: tuple[str, ...], form: str, path: str | None, gpu: str | None
     foretrace explain aten::addmm
     foretrace explain cuda_graph --json
     """
-    from foretrace.show.overview.manual import manual
-    from foretrace.show.render.manual_page import manual_page
+    from foretrace.show.render.manual_page import manual, manual_page
 
     usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
     if not all(word.strip(" \t\r\n") for word in words):

@@ -9,7 +9,7 @@ from foretrace.analyze.why.explained import gated_mlps
 from foretrace.analyze.why.measured import Ran
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, KernelCall
 from foretrace.schema.compiler import NamedTensor as Tensor
-from foretrace.show.overview.why import lines
+from foretrace.show.render.why_page import lines
 from model.compiled.recorded import DATA, compiled
 from opened_traces import opened
 

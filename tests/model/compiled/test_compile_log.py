@@ -30,7 +30,7 @@ from foretrace.schema.compiler import (
     SourceLine,
     TunedMatmul,
 )
-from foretrace.show.overview.why import tuned_text
+from foretrace.show.render.why_page import tuned_text
 from model.compiled.recorded import artifact, logs, message, record, records_of, texts_of
 
 PLANTED = GraphBreak(

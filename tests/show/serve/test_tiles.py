@@ -13,9 +13,8 @@ from foretrace.model.intervals import Ints, union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline, edges
-from foretrace.show.serve import tiles as tiling
-from foretrace.show.serve.library import OpenTrace, PreparedTrace
-from foretrace.show.serve.tiles import Tiles
+from foretrace.show.serve import library as tiling
+from foretrace.show.serve.library import OpenTrace, PreparedTrace, Tiles
 from show.serve import reading
 
 

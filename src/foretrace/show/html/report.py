@@ -30,7 +30,6 @@ from foretrace.show.html.page import pack, page, safe, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import TraceFacts, code_text, facts
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
-from foretrace.show.overview import why as words
 from foretrace.show.render import try_page, why_page
 from foretrace.show.render.terminal import plain
 
@@ -278,7 +277,7 @@ class WhyPage(Struct, frozen=True):
 
 def why_data(why: Why) -> WhyPage:
     """What a page shows; kernels that take most time come first."""
-    ordered = words.by_cost(why)
+    ordered = why_page.by_cost(why)
     _, *tables = why_page.sections(why, {"stages", "kernels", "breaks", "cost"}, TOP_ROWS)
     return WhyPage(
         safe(why_page.head(why)),
@@ -291,10 +290,10 @@ def why_data(why: Why) -> WhyPage:
 
 def why_html(why: Why) -> str:
     """The page as HTML."""
-    return page(plain(words.title(why)), why_data(why), main="why")
+    return page(plain(why_page.title(why)), why_data(why), main="why")
 
 
 def _why_kernel(why: Why, row: CompiledKernel) -> WhyKernel:
-    about, title = why_page.kernel_page(why, row)[0], plain(words.kernel_title(row))
+    about, title = why_page.kernel_page(why, row)[0], plain(why_page.kernel_title(row))
     lines = [(plain(line.place), plain(line.code)) for line in row.sources]
     return WhyKernel(title, safe(about), lines, row.language, code_text(row.code))

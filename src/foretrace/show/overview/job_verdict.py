@@ -1,6 +1,6 @@
 """The verdict on a job: which rank makes the others wait, and what to do first.
 
-Terminal, Markdown and HTML show these lines and those of `job_lines.py`.
+Terminal, Markdown and HTML show these lines and those of `py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from statistics import fmean, median_low
 from msgspec import Struct
 
 from foretrace.analyze.jobs.network import link_text
+from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.analyze.jobs.waits import OWN_CAUSES
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
-from foretrace.show.overview import job_lines
+from foretrace.base.units import bytes_text, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.schema.documents.job import (
+    JobDocument,
+    JobEntry,
+    JobHost,
+    JobNetwork,
+    JobOutlier,
+    JobRank,
+    JobVerdict,
+)
+from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.measured_step import WORTH
 from foretrace.show.overview.page import Line
 
@@ -50,7 +59,7 @@ def stragglers(document: JobDocument) -> list[JobRank]:
     A rank that other collectives made late does not count, nor does one that is late no more than
     the others are in turn, or by less than the clocks' error, or whose own times do not show why.
     """
-    least = max(worth_ns(document), job_lines.clock_error(document) or 0)
+    least = max(worth_ns(document), clock_error(document) or 0)
     found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
     own = [row for row in found if is_evident(document, row) and not in_turn(document, row)]
     return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
@@ -100,7 +109,7 @@ def _usual(rows: Sequence[JobRank | JobHost]) -> int:
 
 def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
     """The slow link that explains why a host's ranks are late through other collectives."""
-    return job_lines.slowest_link(document, host.host) if host.cause == "other_comms" else None
+    return slowest_link(document, host.host) if host.cause == "other_comms" else None
 
 
 def fixes(document: JobDocument) -> list[JobFix]:
@@ -114,7 +123,7 @@ def fixes(document: JobDocument) -> list[JobFix]:
 
 def sentence(document: JobDocument, fix: JobFix) -> str:
     """A fix with what it saves."""
-    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{job_lines.per_step(document)}"
+    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
     return f"{fix.text}; {saves}{fix.more}"
 
 
@@ -164,7 +173,7 @@ def _together(document: JobDocument, late: list[JobRank], saves: int, then: bool
     more = " more" if then else ""
     if len(late) == 1:
         return JobFix(_of_rank(late[0]), saves, _how(document), more)
-    rest = ", ".join(map(job_lines.rank_text, late[1:]))
+    rest = ", ".join(map(rank_text, late[1:]))
     alone = None if then else _replayed(document, late[:1])
     one = "" if alone is None else f", {time_text(alone)} with rank {late[0].rank} alone"
     text = f"{_of_rank(late[0])}; {rest} {'is' if len(late) == 2 else 'are'} late too"
@@ -193,18 +202,18 @@ def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
 
 def _network(document: JobDocument) -> Iterator[JobFix]:
     """The slowest link; a step cannot go below what its ranks do without communication."""
-    if (link := job_lines.slowest_link(document)) is not None:
+    if (link := slowest_link(document)) is not None:
         which, saves = link_text(link.kind, link.what), link_saves(document)
-        text, how = f"inspect {which}: {job_lines.rates(link)}", _how(document)
+        text, how = f"inspect {which}: {rates(link)}", _how(document)
         # a replay knows no wait for a rank that is cut
-        if saves is None or job_lines.unjudged(document):
+        if saves is None or unjudged(document):
             saves, how = _left_by(document, lambda row: row.exposed_ns or 0), "at most"
         yield JobFix(text, saves, how)
 
 
 def link_saves(document: JobDocument) -> int | None:
     """What a replay saves if the slowest link had the bandwidth of its equals."""
-    link = job_lines.slowest_link(document)
+    link = slowest_link(document)
     what = link_text(link.kind, link.what) if link else ""
     found = document.path.what_ifs if document.path else []
     return next((each.saves_ns for each in found if each.what == what), None)
@@ -218,7 +227,7 @@ def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
 
 
 def _of_rank(row: JobRank) -> str:
-    who, look = job_lines.rank_text(row), _look(row)
+    who, look = rank_text(row), _look(row)
     if row.slow == "gpu":
         ratio = f" {ratio_text(row.kernel_ratio)} as long" if row.kernel_ratio else " longer"
         return f"inspect the GPU of {who}: clocks, power, heat; the same kernels take{ratio}"
@@ -242,15 +251,15 @@ def _exposed(document: JobDocument) -> Iterator[JobFix]:
     for kind, total in kinds.most_common(1):
         alone = min(total, round(fmean(rows)))  # two at a time count once
         most = min(alone, document.perfect_overlap_ns or 0)
-        time = f"{time_text(alone)}{job_lines.per_step(document)}"
+        time = f"{time_text(alone)}{per_step(document)}"
         yield JobFix(f"overlap {kind} with compute: {time} is alone", most)
 
 
 def _pipeline(document: JobDocument) -> Iterator[JobFix]:
     for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
-        wait = f"stage {row.stage} waits {row.share:.0%} of {job_lines.a_step(document)}"
+        wait = f"stage {row.stage} waits {row.share:.0%} of {a_step(document)}"
         text = f"shorten the pipeline's bubbles (more microbatches): {wait}"
-        uneven = "" if stragglers(document) else job_lines.longest_stage(document)
+        uneven = "" if stragglers(document) else longest_stage(document)
         yield JobFix(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
 
 
@@ -263,10 +272,10 @@ def _idle(document: JobDocument) -> Iterator[JobFix]:
     saves = _left_by(document, lambda row: row.idle_ns or 0)
     share = percent_text((busiest.idle_ns or 0) / (busiest.wall_ns or 1))
     which = "every GPU" if len(rows) > 1 else "the GPU"
-    idle = f"see why {which} idles, {share} of {job_lines.a_step(document)}"
+    idle = f"see why {which} idles, {share} of {a_step(document)}"
     if 2 * (busiest.data_ns or 0) > (busiest.idle_ns or 0):
-        idle = f"{FEED}: {which} idles, {share} of {job_lines.a_step(document)}"
-    yield JobFix(f"{idle} on {job_lines.rank_text(busiest)}: {_look(busiest)}", saves)
+        idle = f"{FEED}: {which} idles, {share} of {a_step(document)}"
+    yield JobFix(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
 
 
 def _look(row: JobRank) -> str:
@@ -305,7 +314,7 @@ def verdict(document: JobDocument) -> JobVerdict:
 def title(document: JobDocument) -> str:
     """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
     job = document.job
-    parts = [job_lines.read_text(job)]
+    parts = [read_text(job)]
     parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
     if job.devices:
         several = f"{len(job.devices)} kinds of GPU"
@@ -323,14 +332,14 @@ def lines(document: JobDocument) -> list[Line]:
     said = document.verdict
     return [
         Line(LABELS[said.bound], said.text),
-        *job_lines.step(document),
-        *job_lines.exposed(document),
-        *job_lines.pipeline(document),
+        *step(document),
+        *exposed(document),
+        *pipeline(document),
         Line("DO FIRST", said.first or NOTHING),
         *([Line("THEN", said.then)] if said.then else []),
-        *job_lines.network(document),
-        *job_lines.same(document),
-        *job_lines.not_read(document),
+        *network(document),
+        *same(document),
+        *not_read(document),
     ]
 
 
@@ -338,18 +347,18 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     if not document.matched or not any(row.clock.fitted for row in document.ranks):
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
-    absent = job_lines.partly_text(document)
+    absent = partly_text(document)
     longest = max((row.delays_ns or 0 for row in late), default=0)
     if hosts and hosts[0].delays_ns >= longest:
         return "slow_host", _slow_host(document, hosts[0]) + absent
     if late:
         return "straggler", _straggler(document, late) + absent
-    link, saves = job_lines.slowest_link(document), link_saves(document) or 0
+    link, saves = slowest_link(document), link_saves(document) or 0
     if link and saves >= worth_ns(document):
         return "slow_link", _slow_link(document, link, saves) + absent
     judge = _within_error if document.undecided == document.matched else _balanced
     bound, text = judge(document)
-    known = not document.job.missing and not job_lines.unjudged(document)
+    known = not document.job.missing and not unjudged(document)
     return bound if known else "inconclusive", text + absent
 
 
@@ -370,37 +379,37 @@ def _unmatched(document: JobDocument) -> str:
 
 
 def _slow_host(document: JobDocument, worst: JobHost) -> str:
-    link, why = slow_network(document, worst), job_lines.cause_text(worst.cause)
-    why = f"its network is slow, {job_lines.rates(link)}" if link else why
+    link, why = slow_network(document, worst), cause_text(worst.cause)
+    why = f"its network is slow, {rates(link)}" if link else why
     wait = f"the others wait {_waited(document, worst)}"
     return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
 
 
 def _slow_link(document: JobDocument, link: JobOutlier, saves: int) -> str:
     which = link_text(link.kind, link.what)
-    cost = f"{job_lines.of_step(document, saves)}{job_lines.per_step(document)}"
-    return f"{which} is slow: {job_lines.rates(link)}; it costs {_how(document)} {cost}"
+    cost = f"{of_step(document, saves)}{per_step(document)}"
+    return f"{which} is slow: {rates(link)}; it costs {_how(document)} {cost}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     worst, rest = late[0], late[1:]
     times = f"{count_text(worst.times_last)} of {plural(worst.collectives, 'collective')}"
-    why = job_lines.cause_text(worst.cause, worst.causes.get(worst.cause))
+    why = cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
     why += " (more or other kernels)" if worst.slow == "code" else ""
     wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
     others = f"; 1% or more for {plural(len(rest), 'more rank')}" if rest else ""
-    return f"{job_lines.rank_text(worst)} came last in {times}: {why}; {wait}{others}"
+    return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
 
 
 def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
     """`15.3 ms per step for it, at most 8.21 ms (7.0%) of it without compute`."""
     wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
-    per = f"{job_lines.per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
+    per = f"{per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
     if alone >= 0.95 * wait:  # all of it
-        return f"{job_lines.of_step(document, wait)}{per}"
-    bare = job_lines.of_step(document, alone)
+        return f"{of_step(document, wait)}{per}"
+    bare = of_step(document, alone)
     return f"{time_text(wait)}{per}, at most {bare} of it without compute"
 
 
@@ -420,7 +429,7 @@ def _in_step(document: JobDocument, worst: JobRank) -> str:
 
 def _within_error(document: JobDocument) -> tuple[str, str]:
     """No straggler if even the error, in every collective of a step, is below 1% of it."""
-    error, steps = job_lines.clock_error(document) or 0, max(len(document.job.steps), 1)
+    error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
     most = error * max(row.collectives for row in document.ranks) / steps
     every = f"in all {plural(document.matched, 'collective')} the ranks come within"
     bound = "balanced" if most < worth_ns(document) else "inconclusive"
@@ -430,12 +439,12 @@ def _within_error(document: JobDocument) -> tuple[str, str]:
 def _balanced(document: JobDocument) -> tuple[str, str]:
     worst = max(document.ranks, key=lambda row: row.exposed_delays_ns or 0)
     others = "the others of its stage" if document.bubbles else "the others"
-    text = f"no rank makes {others} wait for 1% of {job_lines.a_step(document)}"
-    wait = f"{time_text(worst.exposed_delays_ns)} for {job_lines.rank_text(worst)}"
+    text = f"no rank makes {others} wait for 1% of {a_step(document)}"
+    wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
     if in_turn(document, worst):
-        most = f"at most {wait}{job_lines.per_step(document)}"
+        most = f"at most {wait}{per_step(document)}"
         return "balanced", f"no rank alone makes {others} wait: all come late in turn, {most}"
-    error = job_lines.clock_error(document) or 0
+    error = clock_error(document) or 0
     within = f"the clocks' error ({time_text(error)})"
     if (worst.exposed_delays_ns or 0) >= worth_ns(document):
         why = "the traces do not say why"
@@ -444,3 +453,229 @@ def _balanced(document: JobDocument) -> tuple[str, str]:
     if error >= worth_ns(document):
         return "inconclusive", f"{text} beyond {within}"
     return "balanced", f"{text}: at most {wait}" if worst.exposed_delays_ns else text
+
+
+ALL = 0.95  # of a delay: the rest is not worth a word
+# what made a rank late, as a clause about it
+CAUSES = {
+    "compute": "its compute takes longer",
+    "host": "its host launches late",
+    "data": "its data loader is late",
+    "copies": "its copies take longer",
+    "other_comms": "its collectives in other groups take longer",
+    "earlier": "it was late at the collective before",
+}
+
+
+def rank_text(row: JobRank) -> str:
+    """`rank 17 (node-2)`; the host only where the files name it."""
+    return f"rank {row.rank} ({row.host})" if row.host else f"rank {row.rank}"
+
+
+def cause_text(cause: str, share: float | None = None) -> str:
+    """`its compute takes longer`, `72% because its compute takes longer`."""
+    words = CAUSES.get(cause, "the cause is not in the traces")
+    is_all = share is None or share >= ALL or cause not in CAUSES
+    return words if is_all else f"{share:.0%} because {words}"
+
+
+def cause_word(cause: str) -> str:
+    """`other comms`: a cause in a table."""
+    return cause.replace("_", " ")
+
+
+def read_text(job: JobEntry) -> str:
+    """`63 of 64 ranks`; a rank beyond the world size is not one of them."""
+    if not job.world_size or job.ranks > job.world_size - job.missing:
+        world = f" (world size {job.world_size:,})" if job.world_size else ""
+        return f"{plural(job.ranks, 'rank')}{world}"
+    return f"{job.ranks:,} of {plural(job.world_size, 'rank')}"
+
+
+def unjudged(document: JobDocument) -> list[int]:
+    """The ranks without a collective that others share, or without a clock, and those whose files
+    are cut within a step: they may have come later than the last.
+    """
+    steps, cut = max(len(document.job.steps), 1), _lost(document)
+    usual = median_low([row.collectives for row in document.ranks] or [0]) / steps
+    return [
+        row.rank
+        for row in document.ranks
+        if not (row.collectives and row.clock.fitted)
+        or (row.rank in cut and row.collectives < usual)
+    ]
+
+
+def _lost(document: JobDocument) -> set[int]:
+    return {rank for each in document.same if each.code == "lost_data" for rank in each.ranks}
+
+
+def partly_text(document: JobDocument) -> str:
+    """Which ranks were judged on a part of the recording, or not at all; each after a `;`."""
+    unknown, lost = unjudged(document), _lost(document)
+    cut = [row for row in document.ranks if row.rank in lost.difference(unknown)]
+    absent, world = document.job.missing, document.job.world_size or 0
+    which = "it" if absent == 1 else "any of them"
+    missing = f"{absent:,} of {world:,} ranks missing: {which} may have come later"
+    parts = [missing] if absent else []
+    parts += [f"{ranks_text(unknown)} could not be judged"] if unknown else []
+    for row in cut[:1]:
+        more = f", and {plural(len(cut) - 1, 'more file')}" if len(cut) > 1 else ""
+        part = plural(row.collectives, "collective")
+        parts.append(f"the file of rank {row.rank} is cut: judged on {part} that it has{more}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def per_step(document: JobDocument) -> str:
+    """` per step`; nothing for a recording without steps, which counts as one."""
+    return " per step" if document.job.steps else ""
+
+
+def a_step(document: JobDocument) -> str:
+    """What times are parts of."""
+    return "a step" if document.job.steps else "the recording"
+
+
+def of_step(document: JobDocument, ns: float | None) -> str:
+    """`16.4 ms (9.1%)`."""
+    step = document.job.step_ns
+    share = f" ({percent_text((ns or 0) / step)})" if step else ""
+    return f"{time_text(ns)}{share}"
+
+
+def clock_error(document: JobDocument) -> int | None:
+    """The largest error of the fitted clocks."""
+    errors = [row.clock.error_ns for row in document.ranks if row.clock.error_ns is not None]
+    return max(errors, default=None)
+
+
+HARDLY = 0.01  # of exposed time: waits below are not worth a word
+APART = 1.1  # the largest to the smallest of the ranks, from which the range is worth a word
+SLOWEST = 0.1  # GB/s that are said as such
+SAID = 2  # oddities that the line has room for
+
+
+def step(document: JobDocument) -> Iterator[Line]:
+    """`as recorded: compute 38%, exposed comms 12%, copies 1%, idle 49%`: of all ranks."""
+    rows = [row for row in document.ranks if row.wall_ns]
+    if not rows:
+        return
+    whole = sum(row.wall_ns or 0 for row in rows)
+
+    def share(*names: str) -> str:
+        return percent_text(sum(getattr(row, name) or 0 for row in rows for name in names) / whole)
+
+    data = f" (data loader {share('data_ns')})" if any(row.data_ns for row in rows) else ""
+    parts = (("exposed comms", "exposed_ns"), ("copies", "copy_ns"), ("idle", "idle_ns"))
+    rest = ", ".join(f"{name} {share(column)}" for name, column in parts)
+    yield Line(
+        "STEP" if document.job.steps else "TIME",
+        f"as recorded: compute {share('compute_ns')}, {rest}{data}",
+    )
+
+
+def exposed(document: JobDocument) -> Iterator[Line]:
+    """Communication under which nothing computes, and how much of it is waiting."""
+    times = [row.exposed_ns for row in document.ranks if row.exposed_ns is not None]
+    if not times or not document.collectives:
+        return
+    mean = fmean(times)
+    if not mean:
+        yield Line("EXPOSED", "nothing: compute hides all communication")
+        return
+    text = f"{time_text(mean)}{per_step(document)} of communication without compute"
+    ends = f", {time_text(min(times))} to {time_text(max(times))} by rank"
+    spread = ends if max(times) > APART * min(times) else ""
+    waited = fmean(row.exposed_wait_ns or 0 for row in document.ranks)
+    wait = f"; {time_text(waited)} of it waiting for other ranks" if waited >= HARDLY * mean else ""
+    yield Line("EXPOSED", f"{text}{spread}{wait}")
+
+
+def pipeline(document: JobDocument) -> Iterator[Line]:
+    """The stage that waits longest for the others."""
+    if document.bubbles:
+        worst = max(document.bubbles, key=lambda row: row.bubble_ns)
+        stages = plural(len(document.bubbles), "stage")
+        wait = f"{time_text(worst.bubble_ns)} of {a_step(document)}"
+        idle = f"stage {worst.stage} waits {wait} for the others"
+        long = f"; {text}" if (text := longest_stage(document)) else ""
+        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)}){long}")
+
+
+def longest_stage(document: JobDocument) -> str:
+    """The stage that computes longer than the usual one: the others wait for it in turn."""
+    computed = {row.rank: row.compute_ns for row in document.ranks if row.compute_ns is not None}
+    known = {row.stage: set(row.ranks) & computed.keys() for row in document.bubbles}
+    by_stage = {
+        stage: fmean(computed[rank] for rank in ranks) for stage, ranks in known.items() if ranks
+    }
+    usual = median_low(by_stage.values()) if by_stage else 0
+    most = max(by_stage, key=lambda stage: by_stage[stage], default=0)
+    if not usual or by_stage[most] < APART * usual:
+        return ""
+    times = f"{time_text(by_stage[most])}, the usual one {time_text(usual)}"
+    return f"stage {most} computes longest: {times}"
+
+
+def network(document: JobDocument) -> Iterator[Line]:
+    """The collective that takes most time, and what is slower than its equals."""
+    slow = slowest_link(document)
+    below = f"; {slow.kind} {slow.what} is slow: {rates(slow)}" if slow else ""
+    whole = [row for row in document.network if not row.at_least]
+    for most in (whole or document.network)[:1]:
+        yield Line("NETWORK", f"{_bandwidth(most)}{below}")
+
+
+def _bandwidth(row: JobNetwork) -> str:
+    over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
+    what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
+    least = "at least " if row.at_least else ""
+    return f"{what}: {least}{_rate(row.bus_gbps)} on the bus (median of {count_text(row.count)})"
+
+
+def _rate(gbps: float) -> str:
+    return f"{gbps:.3g} GB/s" if gbps >= SLOWEST else f"{1000 * gbps:.3g} MB/s"
+
+
+def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
+    """The outlier that is furthest below its equals, of all or of one host."""
+    found = [row for row in document.outliers if not host or (row.kind, row.what) == ("host", host)]
+    return min(found, key=lambda row: row.bus_gbps / row.usual_gbps, default=None)
+
+
+def rates(row: JobOutlier) -> str:
+    """`20 GB/s in all-reduce of 4.2 MB, its equals 100 GB/s`."""
+    what = f"{row.collective} of {bytes_text(row.message_bytes)}"
+    return f"{_rate(row.bus_gbps)} in {what}, its equals {_rate(row.usual_gbps)}"
+
+
+def same(document: JobDocument) -> Iterator[Line]:
+    """Whether the traces are one whole job, and how well their clocks are known."""
+    worst = [row.text for row in document.same if row.severity in GRAVE]
+    odd = worst + [row.text for row in document.same if row.severity == "notice"]
+    odd += [note.text for note in document.notes if note.severity != "info"]
+    more = f"; {len(odd) - SAID} more (--same)" if len(odd) > SAID else ""
+    kernels = " with the same kernels and shapes" if document.job.kernels else ""
+    answer = "; ".join(odd[:SAID]) + more if odd else f"yes: ranks of one run{kernels}"
+    if odd or document.job.ranks > 1:
+        many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
+        order = f"; {many} matched by order: they have no numbers" if document.by_order else ""
+        yield Line("SAME JOB", f"{answer}{order}{_clocks(document)}")
+
+
+def _clocks(document: JobDocument) -> str:
+    fitted = sum(row.clock.fitted for row in document.ranks)
+    apart = len(document.ranks) - fitted
+    if not fitted or not document.matched:
+        return ""
+    error = f"; clocks within {time_text(clock_error(document))}"
+    return error + (f", those of {plural(apart, 'rank')} not fitted" if apart else "")
+
+
+def not_read(document: JobDocument) -> Iterator[Line]:
+    """The files that were left out."""
+    for first in document.left_out[:1]:
+        name = first.path.replace("\\", "/").rsplit("/", 1)[-1]
+        more = f" and {len(document.left_out) - 1:,} more" if len(document.left_out) > 1 else ""
+        count = plural(len(document.left_out), "file")
+        yield Line("NOT READ", f"{count}: {name} ({first.code}){more}")

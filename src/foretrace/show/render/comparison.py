@@ -38,7 +38,7 @@ from foretrace.schema.documents.compare import (
     TimePair,
     TriedSide,
 )
-from foretrace.show.overview.job_lines import read_text
+from foretrace.show.overview.job_verdict import read_text
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import (
     WIDTH,

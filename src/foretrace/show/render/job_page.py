@@ -18,8 +18,7 @@ from foretrace.model.intervals import Ints
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank
 from foretrace.schema.jobs import step_name
 from foretrace.schema.ledger import GRAVE
-from foretrace.show.overview.job_lines import CAUSES, cause_word
-from foretrace.show.overview.job_verdict import lines, title
+from foretrace.show.overview.job_verdict import CAUSES, cause_word, lines, title
 from foretrace.show.render.look_page import NAME, note_text
 from foretrace.show.render.terminal import (
     WIDTH,

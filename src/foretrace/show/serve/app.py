@@ -29,8 +29,7 @@ from foretrace.show.html.page import pack, page, policy, seen
 from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render.export import csv_parts, json_rows
 from foretrace.show.render.terminal import plain, stem
-from foretrace.show.serve.library import Catalog, Entry, Library, OpenTrace, Together
-from foretrace.show.serve.tiles import PackedTile
+from foretrace.show.serve.library import Catalog, Entry, Library, OpenTrace, PackedTile, Together
 
 WIDEST = 16384  # pixels: two screens of 8K
 MOST_ROWS = 1000
