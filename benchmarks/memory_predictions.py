@@ -87,7 +87,7 @@ def rows(folder: Path, truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _row(name: str, fix: str, snapshot: Snapshot, truth: dict[str, Any]) -> dict[str, Any]:
     bad, good = truth["bad"], truth["good"]
     if name in NAMED:
-        owners = [Owner(addr, size, kind, told) for addr, size, kind, told in bad["owners"]]
+        owners = [Owner(addr, kind, told) for addr, _, kind, told in bad["owners"]]
         snapshot = replace(snapshot, owners=owners)
     view = MemoryView(snapshot, snapshot.histories[0])
     counted = "peak_reserved" if fix == "expandable_segments" else "requested_peak"

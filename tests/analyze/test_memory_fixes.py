@@ -56,7 +56,7 @@ def proposed(fix: str, view: MemoryView) -> list[MemoryProposal]:
 
 def peak_with(fix: str, view: MemoryView) -> int:
     (proposal,) = proposed(fix, view)
-    return peak_of(proposal.lives, view)
+    return peak_of(proposal.lives)
 
 
 def blocks(drawn: DrawnSnapshot, count: int = 4) -> list[int]:
@@ -84,7 +84,7 @@ def test_checkpointed_blocks_keep_their_inputs_alone() -> None:
     (proposal,) = proposed("checkpoint_blocks", view)
     assert proposal.order == "checkpoint the 4 blocks called at model.py:21"
     # the inputs of all, the inside of one, and a gradient
-    assert peak_of(proposal.lives, view) == 4 * 10 + 100 + 5
+    assert peak_of(proposal.lives) == 4 * 10 + 100 + 5
     assert "400 B of activations" in proposal.why
 
 
@@ -233,7 +233,7 @@ def test_what_outlives_its_step_is_named_by_its_line() -> None:
     (proposal,) = proposed("earlier_release", view)
     assert proposal.order == "drop what train.py:7 in step made before the next step"
     assert proposal.why == "90 B of earlier steps are live at the peak"
-    assert peak_of(proposal.lives, view) == 2 * 90 + 3
+    assert peak_of(proposal.lives) == 2 * 90 + 3
 
 
 def test_inference_keeps_nothing_for_a_backward_pass() -> None:

@@ -51,7 +51,7 @@ def pickled(tree: Any, protocol: int, *, fast: bool = False) -> bytes:
 def resolved(snapshot: Snapshot) -> dict[str, Any]:
     """Everything in a snapshot, with stacks as lines instead of numbers."""
     stacks = [tuple(snapshot.frames[at] for at in stack) for stack in snapshot.stacks]
-    names = ("action", "addr", "size", "time_us", "stream")
+    names = ("action", "addr", "size", "time_us")
     return {
         "histories": [
             (
@@ -65,14 +65,14 @@ def resolved(snapshot: Snapshot) -> dict[str, Any]:
             (
                 *(
                     getattr(each, name)
-                    for name in ("device", "addr", "size", "stream", "graph", "expandable")
+                    for name in ("device", "addr", "size", "graph", "expandable")
                 ),
                 [(b.addr, b.size, b.requested, b.state, stacks[b.stack]) for b in each.blocks],
             )
             for each in snapshot.segments
         ],
         "marks": list(snapshot.marks),
-        "settings": snapshot.settings,
+        "expandable": snapshot.expandable,
         "owners": list(snapshot.owners),
         "card": (snapshot.card, snapshot.card_bytes),
         "lost": snapshot.lost,

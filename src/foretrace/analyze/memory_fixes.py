@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.base.units import bytes_text, percent_text, plural
 from foretrace.model.allocator.categories import (
@@ -26,7 +27,7 @@ from foretrace.model.allocator.categories import (
     PARAMETER,
     STATE,
     TEMPORARY,
-    curve,
+    Lifetimes,
     grows,
 )
 from foretrace.model.allocator.view import MemoryView
@@ -54,14 +55,6 @@ EVEN = 0.5  # of the bytes of a step: a block that has more is no repeated one
 SHARE = 0.9  # of the bytes: the rest is what only the first or the last block has
 
 
-class NewLives(Struct):
-    """Lifetimes and sizes that a fix may change, one row for each allocation."""
-
-    start: Numbers
-    end: Numbers
-    size: Numbers
-
-
 class MemoryProposal(Struct, frozen=True):
     """A change that a user can make: what to do, what was seen, what it costs, and the new lives.
 
@@ -71,7 +64,7 @@ class MemoryProposal(Struct, frozen=True):
     order: str
     why: str
     write: str
-    lives: NewLives
+    lives: Lifetimes
     costs: int = FREE
     cost: str = ""
     reserved: int | None = None
@@ -85,7 +78,9 @@ class PeakPlan:
 
     def __init__(self, view: MemoryView) -> None:
         self.view, lives = view, view.lives
-        self.new = NewLives(lives.start.copy(), lives.end.copy(), lives.size.copy())
+        self.new = replace(
+            lives, start=lives.start.copy(), end=lives.end.copy(), size=lives.size.copy()
+        )
 
     def at_peak(self, rows: Numbers) -> tuple[Numbers, str]:
         """Those of these rows that are live at the peak, and their bytes in words."""
@@ -259,10 +254,9 @@ def expandable_segments(plan: PeakPlan) -> Found:
     a pool.
     """
     view = plan.view
-    expands = view.snapshot.settings.get("expandable_segments")
     # the pool of a CUDA graph holds what its replays need, and serves nothing else
     pooled = any(segment.graph for segment in view.snapshot.segments)
-    if expands or pooled or not len(view.history):
+    if view.snapshot.expandable or pooled or not len(view.history):
         return
     held = int(view.reserved.max())
     needed = max(-(-view.peak_bytes // PAGE) * PAGE + PAGE, view.reserved_before)
@@ -415,8 +409,10 @@ def smaller_logits(plan: PeakPlan) -> Found:
     close = np.isin(view.lives.size, (size, size // 2, 2 * size))
     kinds = np.isin(view.category, (ACTIVATION, TEMPORARY, GRADIENT))
     # gradients of parameters are not those of logits, also where one is as large
-    parameters = np.isin(view.lives.size, [*view.parameter_sizes]) & (view.category == GRADIENT)
-    rows = np.flatnonzero(close & kinds & ~parameters)
+    parameters = np.isin(
+        view.lives.size, view.lives.size[np.isin(view.category, (PARAMETER, STATE))]
+    )
+    rows = np.flatnonzero(close & kinds & ~(parameters & (view.category == GRADIENT)))
     # how many allocations lie between each and the nearest one of the loss
     after = np.searchsorted(loss, rows).clip(max=len(loss) - 1)
     before = np.maximum(after - 1, 0)
@@ -615,7 +611,7 @@ def predicted(view: MemoryView) -> list[PeakFix]:
     ranked: list[tuple[int, float, PeakFix]] = []
     for fix in FIXES:
         for do in fix(PeakPlan(view)):
-            peak = peak_of(do.lives, view)
+            peak = peak_of(do.lives)
             now, then = view.peak_bytes, peak
             if do.reserved is not None:
                 now, then = int(view.reserved.max()), do.reserved
@@ -626,18 +622,16 @@ def predicted(view: MemoryView) -> list[PeakFix]:
     return [fix for *_, fix in sorted(ranked, key=lambda each: each[:2])]
 
 
-def peak_of(lives: NewLives, view: MemoryView) -> int:
+def peak_of(lives: Lifetimes) -> int:
     """The most that is live at once with changed lives."""
-    events = view.lives.events
-    end = np.maximum(lives.end, lives.start + 1)
-    return int(curve(lives.start, end, lives.size, events).max())
+    return int(replace(lives, end=np.maximum(lives.end, lives.start + 1)).curve().max())
 
 
 def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
     """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
     lives, rows = PeakPlan(view).new, grows_with_batch(view) if rows is None else rows
     lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
-    return peak_of(lives, view)
+    return peak_of(lives)
 
 
 def largest_batch(view: MemoryView, room: int) -> int | None:

@@ -54,7 +54,7 @@ class UnpickledHead(msgspec.Struct):
     segments: list[Segment] = []
     frames: list[StackFrame] = []
     marks: list[Mark] = []
-    settings: dict[str, bool | int | float | str] = {}
+    expandable: bool = False
     owners: list[Owner] = []
     card: str = ""
     card_bytes: int = 0
@@ -178,9 +178,9 @@ def _ended(status: int, path: str, size: int, limits: Limits) -> TraceError:
 
 
 def snapshot_of(path: str, head: UnpickledHead, columns: Sequence[Numbers]) -> Snapshot:
-    """The snapshot out of its parts: six columns for each device, then the stacks."""
+    """The snapshot out of its parts: five columns for each device, then the stacks."""
     histories = [
-        History(device, *columns[6 * at : 6 * at + 6]) for at, device in enumerate(head.devices)
+        History(device, *columns[5 * at : 5 * at + 5]) for at, device in enumerate(head.devices)
     ]
     return Snapshot(
         path,
@@ -189,7 +189,7 @@ def snapshot_of(path: str, head: UnpickledHead, columns: Sequence[Numbers]) -> S
         head.frames,
         PackedStacks(*columns[-2:]),
         head.marks,
-        head.settings,
+        head.expandable,
         head.owners,
         head.card,
         head.card_bytes,

@@ -26,7 +26,7 @@ BASE_S, S_PER_MB = 2, 0.4  # they take 0.01 to 0.05 s of CPU time for each MB
 LONGEST = 16 << 20  # bytes of one text, one number or one frame
 NO_MEMORY = 12  # exit status
 TRACES_KEY, OWN_KEY = "device_traces", "foretrace"  # the second is what `record --memory` adds
-NUMBERS = ("addr", "size", "time_us", "stream")
+NUMBERS = ("addr", "size", "time_us")
 LARGEST = (1 << 63) - 1
 MOST = 1 << 53  # bytes or microseconds (285 years), exact as a float
 MOST_BYTES = 1 << 60  # of all allocations together: sums stay below 64 bits
@@ -147,13 +147,13 @@ class Tables:
             elif key == TRACES_KEY:
                 for device, events in enumerate(self.walk(value)):
                     self.add_device(device, events)
-        own = keyed(tree.get(OWN_KEY))
+        own, settings = (keyed(tree.get(key)) for key in (OWN_KEY, "allocator_settings"))
         self.head = {
             "devices": self.devices,
             "segments": self.segments,
             "frames": [{"name": n, "file": file, "line": line} for n, file, line in self.frames],
             "marks": self.marks(listed(tree.get("external_annotations"))),
-            "settings": _settings(keyed(tree.get("allocator_settings"))),
+            "expandable": settings.get("expandable_segments") is True,
             "owners": self.owners(listed(own.get("owners"))),
             "card": text(own.get("card")),
             "card_bytes": number(own.get("card_bytes"), MOST) or 0,
@@ -251,28 +251,26 @@ class Tables:
             action, last = self.action.get, len(self.action) - 1
             names = (event.get("action") for event in events)
             made[0].extend([action(n, last) if type(n) is str else last for n in names])
-            for column, values in zip(made[1:5], columns, strict=True):
+            for column, values in zip(made[1:4], columns, strict=True):
                 column.extend(values)
-            made[5].extend([self.stack(event.get("frames")) for event in events])
+            made[4].extend([self.stack(event.get("frames")) for event in events])
         elif len(events) > 1:
             self.add_events(events[: len(events) // 2], made)
             self.add_events(events[len(events) // 2 :], made)
         else:
-            what = "with a number that cannot be one" if type(events[0]) is dict else _NO_RECORDS
+            what = (
+                "with a number that cannot be one"
+                if type(events[0]) is dict
+                else "that are no records"
+            )
             self.lost[f"events {what}"] += 1
 
     def add_segment(self, segment: Any) -> None:
         """A segment and its blocks."""
         found = keyed(segment)
-        device, addr, stream = (number(found.get(key)) for key in ("device", "address", "stream"))
+        device, addr = (number(found.get(key)) for key in ("device", "address"))
         size = number(found.get("total_size"), MOST)
-        if (
-            device is None
-            or addr is None
-            or size is None
-            or stream is None
-            or addr + size > LARGEST
-        ):
+        if device is None or addr is None or size is None or addr + size > LARGEST:
             self.lost["segments with a number that cannot be one"] += 1
             return
         self.add_bytes(size)
@@ -302,7 +300,6 @@ class Tables:
                 "device": device,
                 "addr": addr,
                 "size": size,
-                "stream": stream,
                 "graph": any(listed(found.get("segment_pool_id"))[:2]),
                 "expandable": bool(found.get("is_expandable")),
                 "blocks": blocks,
@@ -319,8 +316,7 @@ class Tables:
                 self.lost["annotations that are no records"] += 1
                 continue
             name, start = text(found.get("name")), text(found.get("stage")) == "START"
-            device = number(found.get("device")) or 0
-            made.append({"name": name, "is_start": start, "device": device, "time_us": time_us})
+            made.append({"name": name, "is_start": start, "time_us": time_us})
         return made
 
     def owners(self, owners: Any) -> list[dict[str, Any]]:
@@ -330,29 +326,11 @@ class Tables:
             found = listed(each)
             if len(found) < 4:
                 self.lost["owners that are no records"] += 1
-            elif number(found[0]) is None or number(found[1], MOST) is None:
+            elif number(found[0]) is None:
                 self.lost["owners with a number that cannot be one"] += 1
             else:
-                kind, name, dtype = map(text, (*found[2:5], "")[:3])
-                row = {"addr": found[0], "bytes": found[1], "kind": kind, "name": name}
-                made.append({**row, "dtype": dtype})
+                made.append({"addr": found[0], "kind": text(found[2]), "name": text(found[3])})
         return made
-
-
-_NO_RECORDS = "that are no records"
-
-
-def _settings(found: dict[Any, Any]) -> dict[str, Any]:
-    """The settings of the allocator that are text, numbers, or on and off."""
-    made: dict[str, Any] = {}
-    for key, value in found.items():
-        fits = type(value) is float and abs(value) < MOST  # false for what is no number
-        fits = fits or (type(value) is int and abs(value) <= LARGEST)
-        if type(key) is str and (fits or type(value) is bool):
-            made[text(key)] = value
-        elif type(key) is str and type(value) is str:
-            made[text(key)] = text(value)
-    return made
 
 
 def main() -> None:

@@ -45,7 +45,6 @@ class History(Struct, frozen=True):
     addr: Numbers
     size: Numbers
     time_us: Numbers
-    stream: Numbers
     stack: Numbers
 
     def __len__(self) -> int:
@@ -79,7 +78,6 @@ class Segment(Struct, frozen=True):
     device: int
     addr: int
     size: int
-    stream: int
     graph: bool
     expandable: bool
     blocks: Sequence[HeldBlock]
@@ -90,7 +88,6 @@ class Mark(Struct, frozen=True):
 
     name: str
     is_start: bool
-    device: int
     time_us: int
 
 
@@ -98,16 +95,15 @@ class Owner(Struct, frozen=True):
     """A tensor that the recording program named: a parameter, its gradient, or optimizer state."""
 
     addr: int
-    bytes: int
     kind: str
     name: str
-    dtype: str = ""
 
 
 class Snapshot(Struct, frozen=True):
     """What one file holds. `stacks` have their innermost frame first; the first one is empty.
 
-    `lost` counts the records that could not be read, by reason.
+    `expandable` is whether segments may grow. `lost` counts the records that could not be read, by
+    reason.
     """
 
     path: str
@@ -116,7 +112,7 @@ class Snapshot(Struct, frozen=True):
     frames: Sequence[StackFrame]
     stacks: Sequence[tuple[int, ...]]
     marks: Sequence[Mark]
-    settings: dict[str, Any]
+    expandable: bool
     owners: Sequence[Owner] = ()
     card: str = ""
     card_bytes: int = 0

@@ -118,11 +118,11 @@ def named(names: list[str]) -> Snapshot:
     """A snapshot whose files, functions, modules and marks have these names."""
     count = np.arange(len(names))
     one = np.ones(len(names), np.int64)
-    history = History(0, one * ALLOC, count + 1, one << 20, count, one * 0, count + 1)
+    history = History(0, one * ALLOC, count + 1, one << 20, count, count + 1)
     frames = [StackFrame(name, f"/{name}/x.py", 3) for name in names]
-    owners = [Owner(at + 1, 1, "parameter", f"{name}.weight") for at, name in enumerate(names)]
+    owners = [Owner(at + 1, "parameter", f"{name}.weight") for at, name in enumerate(names)]
     stacks = [(), *((at,) for at in range(len(names)))]
-    return Snapshot("<b>.pickle", [history], [], frames, stacks, [], {}, owners, card=names[0])
+    return Snapshot("<b>.pickle", [history], [], frames, stacks, [], False, owners, card=names[0])
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

@@ -30,13 +30,12 @@ def snapshot(events: int, names: list[str], device: int = 0) -> Snapshot:
         addr,
         size,
         np.arange(events) * 3,
-        np.zeros(events, np.int64),
         order.integers(1, len(names) + 1, events),
     )
     frames = [StackFrame(name, f"/home/{name}/a.py", at) for at, name in enumerate(names)]
     stacks = [(), *((at,) for at in range(len(names)))]
-    owners = [Owner(at, 1, "parameter", f"layers.{at % 20}.weight") for at in range(0, 200, 3)]
-    return Snapshot("some.pickle", [history], [], frames, stacks, [], {}, owners)
+    owners = [Owner(at, "parameter", f"layers.{at % 20}.weight") for at in range(0, 200, 3)]
+    return Snapshot("some.pickle", [history], [], frames, stacks, [], False, owners)
 
 
 @pytest.fixture(autouse=True)

@@ -60,15 +60,10 @@ class Lifetimes(Struct, frozen=True):
 
     def curve(self) -> Numbers:
         """Live bytes after each event."""
-        return curve(self.start, self.end, self.size, self.events)
-
-
-def curve(start: Numbers, end: Numbers, size: Numbers, events: int) -> Numbers:
-    """Live bytes after each event; also for lifetimes that a fix changed."""
-    change = np.zeros(events + 2, np.int64)
-    np.add.at(change, start + 1, size)
-    np.add.at(change, end + 1, -size)
-    return np.cumsum(change)[1 : events + 1] if events else change[:1]
+        change = np.zeros(self.events + 2, np.int64)
+        np.add.at(change, self.start + 1, self.size)
+        np.add.at(change, self.end + 1, -self.size)
+        return np.cumsum(change)[1 : self.events + 1] if self.events else change[:1]
 
 
 def lifetimes(snapshot: Snapshot, history: History) -> Lifetimes:

@@ -61,8 +61,8 @@ def snapshot_of_trace(trace: Analysis, path: str) -> Snapshot:
         stacks.frames,
         list(stacks.stacks),
         list(_marks(trace)),
-        {},
-        [Owner(_EARLIER, 0, "unknown", "")],
+        False,
+        [Owner(_EARLIER, "unknown", "")],
         "CPU" if wanted == [HOST] else "",
     )
 
@@ -74,8 +74,7 @@ def _device(
     size, addr = table.bytes[rows], table.address[rows]
     action = np.where(size > 0, ALLOC, FREE)
     time = table.trace.host.start[table.event[rows]] // 1_000
-    zero = np.zeros(len(rows), np.int64)
-    history = History(device, action, addr, np.abs(size), time, zero, stacks.of[rows])
+    history = History(device, action, addr, np.abs(size), time, stacks.of[rows])
     total, reserved = table.allocated[rows], table.reserved[rows]
     first = int(total[0] - size[0]) if total[0] >= 0 else 0
     # less what the trace frees and never allocated
@@ -83,7 +82,7 @@ def _device(
     earlier = max(first + int(known[known < 0].sum()), 0)
     blocks = [HeldBlock(_EARLIER, earlier, earlier, "active_allocated", 0)] if earlier else []
     held = max(int(reserved.max()), int(total.max()), 0)
-    return history, Segment(device, _EARLIER, held, 0, False, False, blocks)
+    return history, Segment(device, _EARLIER, held, False, False, blocks)
 
 
 class _Chains:
@@ -132,8 +131,8 @@ def _marks(trace: Analysis) -> Iterator[Mark]:
     for row in np.flatnonzero(host.is_region & host.lasting).tolist():
         name = host.names[host.name[row]]
         if name.startswith(OPTIMIZER_STEP):
-            yield Mark(name, True, 0, int(host.start[row]) // 1_000)
-            yield Mark(name, False, 0, int(host.end[row]) // 1_000)
+            yield Mark(name, True, int(host.start[row]) // 1_000)
+            yield Mark(name, False, int(host.end[row]) // 1_000)
 
 
 ENOUGH = 16  # addresses in a row that are no chance

@@ -24,9 +24,7 @@ from foretrace.model.allocator.categories import (
     FORWARD,
     GRADIENT,
     OPTIMIZER_STEP,
-    PARAMETER,
     PASSES,
-    STATE,
     Lifetimes,
     StackFacts,
     categories,
@@ -111,30 +109,32 @@ class MemoryView:
 
         A step ends with the optimizer's, or where the stack that began the first step comes again.
         """
-        first = self.oom is not None and not self.trains  # memory ran out before a step was over
-        ends = self._marked() or ([] if first else self._repeated())
-        edges = [0, *(end for end in ends if 0 < end < len(self.history)), len(self.history)]
+        ends: Numbers = np.unique(
+            np.searchsorted(
+                self.history.time_us,
+                [
+                    mark.time_us
+                    for mark in self.snapshot.marks
+                    if not mark.is_start and mark.name.startswith(OPTIMIZER_STEP)
+                ],
+                side="right",
+            )
+        )
+        # where memory ran out before a step was over, there is one
+        if not len(ends) and (self.oom is None or self.trains):
+            rows = np.flatnonzero((self.ran == FORWARD) & ~self.lives.before)
+            inner = self.facts.inner[self.lives.stack[rows]]
+            ends = self.lives.start[rows[inner == inner[:1]][1:]]
+        edges = [
+            0,
+            *(end for end in ends.tolist() if 0 < end < len(self.history)),
+            len(self.history),
+        ]
         return [(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
     def step_of(self, events: Numbers) -> Numbers:
         """The number of the step of each event."""
         return np.searchsorted([start for start, _ in self.steps], events, side="right")
-
-    def _marked(self) -> list[int]:
-        ends = [
-            mark.time_us
-            for mark in self.snapshot.marks
-            if not mark.is_start and mark.name.startswith(OPTIMIZER_STEP)
-        ]
-        return [*map(int, np.unique(np.searchsorted(self.history.time_us, ends, side="right")))]
-
-    def _repeated(self) -> list[int]:
-        rows = np.flatnonzero((self.ran == FORWARD) & ~self.lives.before)
-        if not len(rows):
-            return []
-        inner = self.facts.inner[self.lives.stack[rows]]
-        again = rows[inner == inner[0]]
-        return [int(start) for start in self.lives.start[again[1:]]]
 
     @cached_property
     def by_line(self) -> Labels:
@@ -167,10 +167,6 @@ class MemoryView:
     def line(self, row: int) -> str:
         """The line to look at for one allocation."""
         return self.by_line.name(row)
-
-    def stack_line(self, stack: int) -> str:
-        """The line to look at in a stack."""
-        return str(self.facts.lines[int(self.facts.line[stack])])
 
     @property
     def has_modules(self) -> bool:
@@ -221,21 +217,10 @@ class MemoryView:
         """The module of one allocation."""
         return self.by_module.name(row)
 
-    @property
-    def has_steps(self) -> bool:
-        """Whether the optimizer's steps were annotated."""
-        return bool(self.facts.optimizes)
-
     def passed_at(self, event: int) -> str:
         """The pass in which an event happened: that of the last allocation up to it."""
         rows = np.flatnonzero((self.lives.start <= event) & ~self.lives.before)
         return PASSES[int(self.ran[rows[-1]])] if len(rows) else PASSES[-1]
-
-    @property
-    def parameter_sizes(self) -> set[int]:
-        """The sizes of parameters; what a batch changes has others."""
-        chosen = np.isin(self.category, (PARAMETER, STATE))
-        return set(self.lives.size[chosen].tolist())
 
     @property
     def oom(self) -> int | None:

@@ -139,7 +139,7 @@ def _fragments(view: MemoryView) -> Fragments | None:
 
 def growth(view: MemoryView) -> Growth | None:
     """What each step adds and no step frees; the first and the last step do not count."""
-    inner = view.steps[1:-1] if view.has_steps else []
+    inner = view.steps[1:-1] if view.facts.optimizes else []
     if len(inner) < LEAST_STEPS:
         return None
     starts = np.array([start for start, _ in inner])
@@ -165,7 +165,7 @@ def _failed(view: MemoryView) -> FailedAllocation | None:
     if wanted is None:
         return None
     free, held = int(view.history.addr[at]), _fragments(view)
-    line = view.stack_line(int(view.history.stack[at]))
+    line = view.facts.lines[view.facts.line[view.history.stack[at]]]
     why = f"the largest free block has {bytes_text(held.largest_free if held else 0)}"
     if held and held.free_bytes >= wanted:
         total = bytes_text(held.free_bytes)

@@ -353,7 +353,7 @@ _PARTS = {tuple(name.split()): name for name in NAMED}
 def _held(query: Query, view: MemoryView) -> Measurement:
     if "growth" in query.args:
         # what follows the last whole step is not a step
-        whole = len(view.facts.optimizes) if view.has_steps else len(view.steps) - 1
+        whole = len(view.facts.optimizes) if view.facts.optimizes else len(view.steps) - 1
         ends = [end - 1 for _, end in view.steps[: max(whole, 0)]]
         first = int(query.args["first"].value) if "first" in query.args else FIRST
         last = int(query.args["last"].value) if "last" in query.args else len(ends)
