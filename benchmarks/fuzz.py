@@ -48,9 +48,9 @@ from foretrace.schema.documents.look import FixEntry, Look, StepTime
 from foretrace.show.html.report import report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.job_verdict import overview_of_job
-from foretrace.show.overview.predictions import whatif
+from foretrace.show.overview.predictions import predict_fixes
 from foretrace.show.render import job_page, look_page, why_page
-from foretrace.show.render.fixes_page import whatif_page
+from foretrace.show.render.fixes_page import page_of_fixes
 from foretrace.show.render.terminal import drawn
 from foretrace.show.share.publish import redact
 
@@ -217,15 +217,15 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
     times_fit(found.look)
     in_order(drawn(look_page.first_screen(found, 100)), "first screen")
     reached.stage("fixes and check")
-    predicted = whatif(trace, ())
-    sound(predicted, "whatif")
+    predicted = predict_fixes(trace, ())
+    sound(predicted, "fixes")
     for verdict in ft.check(trace, GUESSES):
         reached.mark(f"guess {verdict.verdict}")
     if thorough or reached.said:
         sys.settrace(None)  # what follows takes several times as long when it is traced
         reached.stage("pages")
         in_order(drawn(look_page.sections(found, PARTS, 20)), "pages of look")
-        in_order(drawn(whatif_page(predicted)), "page of fixes")
+        in_order(drawn(page_of_fixes(predicted)), "page of fixes")
         others(path, trace, found.look, reached)
         reached.stage("compare and job")
         with tempfile.TemporaryDirectory(dir=path.parent) as name:

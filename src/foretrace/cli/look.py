@@ -123,13 +123,13 @@ def command(
             raise UsageError("--guess answers as text or with --json")
         return ask(trace, then, answers, reading, as_json=form == "json")
     if fixes:
-        from foretrace.show.overview.predictions import whatif
-        from foretrace.show.render.fixes_page import whatif_page
+        from foretrace.show.overview.predictions import predict_fixes
+        from foretrace.show.render.fixes_page import page_of_fixes
 
         opened = reading.trace(trace, captures)
         use.warn_of_loss(opened)
-        predicted = whatif(opened, fix, steering)
-        use.answer_in_sections(form, predicted, lambda: whatif_page(predicted))
+        predicted = predict_fixes(opened, fix, steering)
+        use.answer_in_sections(form, predicted, lambda: page_of_fixes(predicted))
         return 1 if reading.fails(opened) else 0
     from foretrace.read.folder import searched
     from foretrace.schema.documents.tries import read_tried

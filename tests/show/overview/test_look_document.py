@@ -20,7 +20,7 @@ from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
 from foretrace.show.overview.page import Overview
-from foretrace.show.overview.predictions import first_text, whatif, without_profiler
+from foretrace.show.overview.predictions import first_text, predict_fixes, without_profiler
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
@@ -76,7 +76,7 @@ def test_look_and_whatif_give_one_time(tmp_path: Path) -> None:
     for _ in range(3):
         sketch.op("aten::mul", kernel(MUL, 20)).pause(100)
     trace = open_made(sketch.host("cpu_op", "aten::empty", 3_000), tmp_path)
-    found, step = whatif(trace, []).step, summarize(trace).look.composition
+    found, step = predict_fixes(trace, []).step, summarize(trace).look.composition
     assert found is not None
     assert step is not None
     assert step.per == "in the recording"
@@ -98,9 +98,9 @@ def test_no_fix_is_denied_that_could_not_look(tmp_path: Path) -> None:
     trace = open_made(sketch.op("aten::mm", kernel(GEMM, 500), us=20), tmp_path)
     said = "record with record_shapes=True: most fixes need shapes"
     assert any(line.text.startswith(said) for line in summarize(trace).lines)
-    assert whatif(trace, []).reason == "needs shapes: record with record_shapes=True"
+    assert predict_fixes(trace, []).reason == "needs shapes: record with record_shapes=True"
     shaped = sketch.op("aten::mm", dims=[[8, 8], [8, 8]])
-    assert whatif(open_made(shaped, tmp_path), []).reason == ""
+    assert predict_fixes(open_made(shaped, tmp_path), []).reason == ""
 
 
 def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
@@ -109,7 +109,7 @@ def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
     monkeypatch.setattr("foretrace.analyze.fixes.MOST_WRONG", -1)
 
     def reason(sketch: Sketch) -> str:
-        return whatif(open_made(sketch, tmp_path), []).reason.partition(": ")[2]
+        return predict_fixes(open_made(sketch, tmp_path), []).reason.partition(": ")[2]
 
     unlinked = Sketch().step().stray(kernel(MUL, 20)).op("aten::t")
     assert reason(unlinked) == "it needs launches, GPU work and one clock"
@@ -122,7 +122,7 @@ def test_the_reason_why_a_step_is_not_replayed_is_the_right_one(
 def test_a_step_that_outlasts_the_recording_is_replayed_to_its_end(tmp_path: Path) -> None:
     sketch = Sketch().step().op("aten::mul", kernel(MUL, 20)).pause(200)
     sketch.op("aten::mul", kernel(MUL, 20)).sync().pause(10_000_000)
-    found = whatif(open_made(sketch, tmp_path), []).step
+    found = predict_fixes(open_made(sketch, tmp_path), []).step
     assert found is not None
     assert found.recorded_ns == 242_000
 

@@ -1,4 +1,4 @@
-// The page of `foretrace perfetto`: one button that opens Perfetto and passes the trace on.
+// The page of `foretrace export --to perfetto`: one button that opens Perfetto and passes the trace on.
 
 import { button, byId, make, nameOf, pageData, replace } from "../base/dom";
 import { handOver } from "../views/page/perfetto";

@@ -91,4 +91,4 @@ class Manual(Struct, frozen=True):
     kernels: list[DecodedName] | UnsetType = UNSET
 
 
-DOCUMENTS = {"explain": Manual, "name": DecodedName}
+DOCUMENTS = {"explain": Manual, "kernel_name": DecodedName}

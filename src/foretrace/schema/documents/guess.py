@@ -85,4 +85,4 @@ class Forecast(Struct, frozen=True):
     reason: str = ""
 
 
-DOCUMENTS = {"check": CheckDocument, "forecast": Forecast, "guess": GuessDocument}
+DOCUMENTS = {"check": CheckDocument, "forecast": Forecast, "expected": GuessDocument}

@@ -476,7 +476,7 @@ class LookSet(Struct):
     job: list[str] = []
 
 
-class WhatIf(Struct, frozen=True):
+class PredictedFixes(Struct, frozen=True):
     """`step` is None where a step cannot be replayed, and `reason` says why; without a fix it says
     what most fixes lack.
 
@@ -496,4 +496,4 @@ class WhatIf(Struct, frozen=True):
     ignored: list[IgnoredEntry] = []
 
 
-DOCUMENTS = {"look": Look, "sets": LookSet, "whatif": WhatIf}
+DOCUMENTS = {"look": Look, "sets": LookSet, "fixes": PredictedFixes}

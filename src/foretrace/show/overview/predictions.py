@@ -27,7 +27,7 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.show.overview.measured_step import MeasuredStep
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.look import WhatIf
+    from foretrace.schema.documents.look import PredictedFixes
 
 SURELY = 0.97  # of the recorded time: what is longer is the recorded time
 
@@ -139,11 +139,13 @@ def then_text(fix: FixEntry) -> str:
     return f"{order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
 
 
-def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None) -> WhatIf:
+def predict_fixes(
+    trace: Trace, names: Sequence[str], steering: Steering | None = None
+) -> PredictedFixes:
     """The document of `look --fixes`. Raises `UsageError` for a fix that does not apply. A fix
     that is named is shown, ignored or not.
     """
-    from foretrace.schema.documents.look import WhatIf
+    from foretrace.schema.documents.look import PredictedFixes
 
     per, choice = measured_spans(trace)[0], steering or Steering()
     every = rules.run_all(trace) if choice else None
@@ -154,7 +156,7 @@ def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None)
         if runs_on_cpu(trace):
             measure = "foretrace try SCRIPT measures each fix, foretrace look says what to do first"
             reason = f"what a fix brings on a CPU depends on the machine: {measure}"
-        return WhatIf(trace.path, per, None, [], [], None, reason)
+        return PredictedFixes(trace.path, per, None, [], [], None, reason)
     by_name = {each.fix: each for each in future.fixes}
     if wrong := [name for name in names if name not in by_name]:
         known = ", ".join(by_name) or "none"
@@ -169,7 +171,7 @@ def whatif(trace: Trace, names: Sequence[str], steering: Steering | None = None)
     ignored = choice.withheld((), future.withheld)
     needs = (rules.NEEDS[need] for need in ("ops", "shapes"))
     lacking = [f"needs {advice}" for has, advice in needs if not has(trace)]
-    return WhatIf(
+    return PredictedFixes(
         *(trace.path, per, step, found, list(names), together),
         reason="" if found or not lacking else lacking[0],
         manual=manual,

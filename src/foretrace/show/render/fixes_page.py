@@ -9,13 +9,13 @@ from foretrace.base.units import DASH, range_text, time_text
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
 from foretrace.schema.documents.guess import Forecast
-from foretrace.schema.documents.look import FixEntry, Look, StepTime, WhatIf
+from foretrace.schema.documents.look import FixEntry, Look, PredictedFixes, StepTime
 from foretrace.show.overview.predictions import no_fix
 from foretrace.show.overview.sentences import ignored_lines
 from foretrace.show.render.terminal import Section, stem
 
 
-def whatif_page(found: WhatIf) -> list[Section]:
+def page_of_fixes(found: PredictedFixes) -> list[Section]:
     """The step now, a row for each fix, and the step with those that were chosen."""
     if found.step is None:
         return [Section("", labelled=[("UNKNOWN", found.reason)])]
