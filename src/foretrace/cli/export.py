@@ -132,6 +132,8 @@ def _share(path: str, form: str, out: str | None, keep: str, reading: use.Readin
 
     if not out:
         raise UsageError(f"--to {form}: pass -o {'FOLDER' if form == 'shared' else 'BUCKET'}")
+    if form == "shared" and out.endswith((".json", ".gz", ".zip")):
+        raise UsageError(f"-o {out}: copies go into a folder, where each gets a name of its own")
     wanted = publish.parse_keep(keep)
     target = publish.Folder(Path(out)) if form == "shared" else publish.HubBucket(out)
     lost, regions = False, dict[str, None]()

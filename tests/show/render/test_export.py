@@ -83,6 +83,7 @@ def test_csv_has_a_row_for_each_kernel() -> None:
         (["--to", "csv", "--keep", "names"], "--keep is no option of --to csv"),
         (["--to", "perfetto", "-o", "x.json"], "--annotated and -o FILE go together"),
         (["--to", "shared"], "pass -o FOLDER"),
+        (["--to", "shared", "-o", "copy.json.gz"], "copies go into a folder"),
         (["--to", "shared", "-o", "x", "--keep", "all"], "choose from names"),
         (["--to", "hub", "-o", "a b"], "no bucket"),
     ],
