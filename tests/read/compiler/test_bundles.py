@@ -130,17 +130,28 @@ def test_a_trace_without_logs_and_a_path_without_a_file(tmp_path: Path) -> None:
 
 
 def test_what_a_manifest_says(tmp_path: Path) -> None:
-    folder = bundle(tmp_path / "run.why", rank=3, compile_seconds=2, torch=[], lost=2)
+    folder = bundle(tmp_path / "run.why", rank=3, lost=2)
     found = manifest_of(str(folder))
     assert found is not None
-    assert (found.pid, found.rank, found.compile_seconds, found.torch) == (412, 3, 2, "")
+    assert (found.pid, found.rank) == (412, 3)
     (folder / "torch_logs.txt.gz").unlink()
     ledger = compiler.read(str(folder)).ledger
     assert (ledger.count("log_file_missing"), ledger.count("log_records_lost")) == (1, 2)
     assert "torch_logs.txt.gz" in ledger.notes[0].text
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "other"}', "[" * 100_000, "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"kind": "other"}',
+        '{"kind": "foretrace-why", "pid": ""}',
+        "[" * 100_000,
+        "\xff",
+    ],
+)
 def test_a_manifest_of_something_else(text: str, tmp_path: Path) -> None:
     folder = bundle(tmp_path / "run.why")
     (folder / "manifest.json").write_text(text, encoding="latin-1")
@@ -149,7 +160,7 @@ def test_a_manifest_of_something_else(text: str, tmp_path: Path) -> None:
 
 
 def test_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
-    files = ["../secret.log", "/etc/passwd", "..", "", 3, "a/b.log", "torch_trace.log.gz"]
+    files = ["../secret.log", "/etc/passwd", "..", "", "a/b.log", "torch_trace.log.gz"]
     found = manifest_of(str(bundle(tmp_path / "run.why", files=files)))
     assert found is not None
     assert found.files == ("torch_trace.log.gz",)

@@ -13,7 +13,6 @@ from foretrace.read.compiler.bundle import beside, located, nothing
 from foretrace.read.compiler.runs import (
     CompilerLogs,
     LogRecord,
-    Manifest,
     TextRecord,
     manifest_of,
     one_run,
@@ -35,7 +34,7 @@ __all__ = [
 
 def read(path: str, limits: Limits | None = None) -> CompilerLogs:
     """Read a log, a folder of logs, a bundle, or what lies beside a trace. Raises `TraceError`."""
-    from foretrace.read.compiler.contents import Ranks, files_of, read_files
+    from foretrace.read.compiler.reader import Ranks, files_of, read_files
 
     bounds, ledger, found = limits or Limits(), LedgerBuilder(), located(path)
     with budget.ceiling(path, bounds):
@@ -44,7 +43,8 @@ def read(path: str, limits: Limits | None = None) -> CompilerLogs:
     if ledger.seen == ledger.skipped:
         damaged = " that can be read" if ledger.skipped else ""
         raise nothing(path, f"holds no record of torch.compile{damaged}")
-    ranks = Ranks((manifest_of(found) or Manifest()).rank)
+    manifest = manifest_of(found)
+    ranks = Ranks(manifest.rank if manifest else None)
     for source, file in files.items():
         ranks.learn(source, chain(file.records, file.messages.texts))
     records = (ranks.filled(source, file.records) for source, file in files.items())

@@ -74,49 +74,28 @@ _GENERATED = regex(rb"\b(?:triton|cpp)_\w{1,400}")
 
 
 class Manifest(Struct, frozen=True):
-    """`manifest.json` of a bundle; what is absent or of another type is not known."""
+    """`manifest.json` of a bundle."""
 
+    kind: str
     trace: str = ""
-    torch: str = ""
     pid: int = 0
     rank: int | None = None
     files: tuple[str, ...] = ()
     lost: int = 0  # records that could not be written
-    compile_seconds: float | None = None
-    overhead_seconds: float | None = None
 
 
 def manifest_of(folder: str) -> Manifest | None:
     """The manifest of a bundle; None where there is none, or none of ours."""
     try:
         with open(os.path.join(folder, NAME), "rb") as file:
-            found = msgspec.json.decode(file.read(_LARGEST))
+            found = msgspec.json.decode(file.read(_LARGEST), type=Manifest)
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.get("kind") != KIND:
+    if found.kind != KIND:
         return None
-    names = found.get("files")
-    files = names if isinstance(names, list) else []
-    return Manifest(
-        trace=_of(str, found, "trace", ""),
-        torch=_of(str, found, "torch", ""),
-        pid=_of(int, found, "pid", 0),
-        rank=_of(int, found, "rank", None),
-        files=tuple(
-            each
-            for each in files
-            if isinstance(each, str)
-            and (os.path.basename(each) == each and each not in ("", os.curdir, os.pardir))
-        ),
-        lost=_of(int, found, "lost", 0),
-        compile_seconds=_of((int, float), found, "compile_seconds", None),
-        overhead_seconds=_of((int, float), found, "overhead_seconds", None),
-    )
-
-
-def _of(kind: Any, found: dict[str, Any], key: str, default: Any) -> Any:
-    value = found.get(key)
-    return value if isinstance(value, kind) else default
+    elsewhere = ("", os.curdir, os.pardir)
+    named = [each for each in found.files if os.path.basename(each) == each not in elsewhere]
+    return replace(found, files=tuple(named))
 
 
 def stranger(
@@ -126,7 +105,7 @@ def stranger(
 
     `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
     """
-    manifest = manifest_of(logs.path) or Manifest()
+    manifest = manifest_of(logs.path) or Manifest(KIND)
     named = manifest.trace == os.path.basename(trace)
     if named and manifest.pid in pids:
         return ""  # recorded together, though what was compiled before is not in the log
