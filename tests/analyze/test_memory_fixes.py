@@ -273,10 +273,6 @@ def test_what_was_reserved_before_the_history_is_no_fragment() -> None:
     assert proposed("expandable_segments", recorded("inference")) == []
 
 
-def test_the_pool_of_a_cuda_graph_is_no_fragment() -> None:
-    assert proposed("expandable_segments", recorded("graphed")) == []
-
-
 def _reserving(pages: int, *, expandable: bool = False, before: bool = False) -> MemoryView:
     drawn = DrawnSnapshot(expandable_segments=expandable)
     drawn.reserved = pages * (2 << 20) if before else 0

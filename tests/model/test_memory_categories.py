@@ -70,18 +70,6 @@ def test_a_training_step_has_every_category() -> None:
     ]
 
 
-def test_bytes_of_the_peak_by_category() -> None:
-    view = trained().view
-    held = by_category(view.lives.size, view.category, view.holders)
-    assert view.peak_bytes == 400 + 400 + 400 + 400 + 401
-    assert held == {
-        "optimizer state": 800,
-        "temporaries": 401,
-        "parameters": 400,
-        "gradients": 400,
-    }
-
-
 def test_what_predates_the_history_is_told_by_the_sizes_of_the_gradients() -> None:
     drawn = DrawnSnapshot()
     for _ in range(3):
@@ -137,17 +125,3 @@ def test_a_history_that_began_late_has_the_right_bytes_by_category(name: str) ->
     mine, theirs = (by_category(v.lives.size, v.category, v.holders) for v in (view, truly))
     for kind in ("parameters", "optimizer state"):
         assert mine[kind] == pytest.approx(theirs[kind], rel=0.1)
-
-
-@pytest.mark.parametrize("name", ["train", "inference", "oom", "ckpt_gpt", "leak", "ragged"])
-def test_the_peak_has_categories_and_lines(name: str) -> None:
-    """At least 95% of the bytes: a category; where they have a stack, or a neighbour, a line."""
-    view = recorded(name)
-    size = view.lives.size[view.holders]
-    known = view.category[view.holders] != CATEGORIES.index("unknown")
-    assert size[known].sum() >= 0.95 * view.peak_bytes
-    lines = [view.line(row) for row in view.holders.tolist()]
-    told = np.array([".py:" in line or line.endswith("in the backward pass") for line in lines])
-    older = view.lives.before[view.holders] & ~told
-    assert size[told].sum() >= 0.95 * size[~older].sum()
-    assert not older.any() or not truth().get(name)  # the shared ones began late

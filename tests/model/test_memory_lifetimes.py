@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from drawn_snapshot import (
@@ -19,8 +18,6 @@ from drawn_snapshot import (
     recorded,
     truth,
 )
-from foretrace.model.allocator.categories import BACKWARD as BACKWARD_PASS
-from foretrace.model.allocator.view import MemoryView
 
 # programs that were recorded from their start, so that the counter and the history begin together;
 # the counter of `graphed` was reset after the model was built
@@ -146,31 +143,9 @@ def test_what_the_backward_pass_allocates_is_named_by_what_is_released_next() ->
     ]
 
 
-def test_the_next_release_is_that_of_the_nodes_op() -> None:
-    """C++ frames of `bf16_params` name the node; without them the line of its op is found."""
-    view = recorded("bf16_params")
-    rows = np.flatnonzero((view.ran == BACKWARD_PASS) & ~view.lives.before)
-    nodes = [view.line(row) for row in rows.tolist()]
-    line, names = view.by_line.of.copy(), [*view.by_line.names]
-    view._name_by_release(rows, line, names)
-    for node, wanted in (("NllLoss", "mem.py:68"), ("LogSoftmax", "68"), ("Gelu", "mem.py:26")):
-        mine = [row for row, told in zip(rows, nodes, strict=True) if told.startswith(node)]
-        assert mine
-        assert all(f"{wanted} " in names[line[row]] for row in mine)
-
-
 def test_steps_end_with_those_of_the_optimizer() -> None:
     drawn = DrawnSnapshot()
     for _ in range(3):
         drawn.free(drawn.alloc(10, BLOCK))
         drawn.step()
     assert drawn.view.steps == [(0, 3), (3, 6), (6, 9)]
-
-
-@pytest.mark.parametrize(
-    ("name", "passed"),
-    [("train", "backward pass"), ("inference", "forward pass"), ("oom", "outside the model")],
-)
-def test_the_pass_of_the_peak(name: str, passed: str) -> None:
-    view: MemoryView = recorded(name)
-    assert view.passed_at(view.peak) == passed

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import gzip
-import importlib.util
 import io
 import lzma
 import os
 import pickle
-import random
 import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -332,55 +329,3 @@ def test_a_wrong_type_in_any_field_is_counted_or_one_line(place: tuple[Any, ...]
         node[place[-1]] = odd
         with suppress(ForetraceError, unpickle.Refused):
             msgspec.json.encode(memory_document(from_tree("tree", tree)))
-
-
-def mutated(raw: bytes, chance: random.Random) -> bytes:
-    """The file with bytes flipped, cut out, doubled, or overwritten."""
-    made = bytearray(raw)
-    for _ in range(chance.choice((1, 1, 3))):
-        at, size = chance.randrange(len(made)), chance.choice((1, 2, 5, 40, 3000))
-        kind = chance.randrange(5)
-        if kind < 2:
-            made[at] ^= 1 << chance.randrange(8)
-        elif kind == 2:
-            del made[at : at + size]
-        elif kind == 3:
-            made[at:at] = made[at : at + size]
-        else:
-            made[at : at + size] = chance.randbytes(min(size, 40))
-    return bytes(made)
-
-
-def test_mutated_snapshots_are_read_or_refused(tmp_path: Path) -> None:
-    chance, refused = random.Random(36), 0
-    sources = [pickled(small_tree(60), protocol) for protocol in (2, 4)]
-    for number in range(40):
-        try:
-            got = read(mutated(sources[number % 2], chance), tmp_path)
-        except TraceError:
-            refused += 1
-        else:
-            assert all(each.stack.max() < len(got.stacks) for each in got.histories)
-    assert 0 < refused < 40
-
-
-def _benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "snapshot.py"
-    spec = importlib.util.spec_from_file_location("snapshot_benchmark", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("protocol", [2, 4])
-def test_the_generator_writes_what_its_truth_says(protocol: int, tmp_path: Path) -> None:
-    benchmark = _benchmark()
-    benchmark.ACTIVATIONS = 700
-    path = tmp_path / "made.pickle"
-    truth = benchmark.make(path, 400_000, protocol)
-    got = read_snapshot(str(path))
-    frames = [f"{frame.file}:{frame.line}" for frame in got.frames]
-    found = benchmark.peak_lines(got.histories[0], frames, got.stacks)
-    assert found | {"events": len(got.histories[0])} == truth
