@@ -13,7 +13,7 @@ import pytest
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
-from foretrace.cli.mcp import MOST, Tools, _block
+from foretrace.cli.mcp import _EVENTS, MOST, Tools, _answer, _block, _run
 from foretrace.read import recordings
 
 
@@ -80,6 +80,17 @@ def test_a_file_that_is_no_trace_is_answered_in_one_line(tmp_path: Path) -> None
     answer = Tools([tmp_path.resolve()]).overview("bad.json")
     assert "begins with neither" in answer
     assert "ids for evidence: none" in answer
+
+
+def test_nothing_of_the_current_folder_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("click", "json", "polars"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert "foretrace" in _run("--version")
+    assert "no single" not in _answer(_EVENTS, str(recordings.traces()["mlp_eager"]), "1")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_an_answer_is_quoted_and_bounded() -> None:

@@ -196,7 +196,7 @@ def print_events() -> None:
     click.echo("".join(csv_parts(rows.select("id", "ts_ns", "dur_ns", "kind", "name", "step"))))
 
 
-_EVENTS = ("-P", "-c", f"from {__name__} import print_events; print_events()")
+_EVENTS = ("-c", f"from {__name__} import print_events; print_events()")
 
 
 def _run(*arguments: str) -> str:
@@ -206,7 +206,8 @@ def _run(*arguments: str) -> str:
 
 def _answer(program: Sequence[str], *arguments: str) -> str:
     """What a program prints: in its own process, with its own ceilings, and never on our stdout."""
-    words = [sys.executable, *program, *arguments]
+    # without -P, a click.py in the folder where the agent works would be imported and run
+    words = [sys.executable, "-P", *program, *arguments]
     plain = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
     try:
         done = subprocess.run(
