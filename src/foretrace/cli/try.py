@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from foretrace.base.errors import UsageError, nearest
+from foretrace.base.files import write_text
 from foretrace.cli import _options as use
 from foretrace.cli.record import as_module, steps_at
 
@@ -78,7 +79,7 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
         told = _told(script, arguments, given, folder)
         document, stopped = _tried(told, options, folder, script, given["guess"])
     if document.patch is not None and document.patch.diff:
-        target.write_text(document.patch.diff, encoding="utf-8")
+        write_text(target, document.patch.diff)
         document = replace(document, patch=replace(document.patch, path=str(target)))
     if html is not None:
         write_page(html, try_html(document), [])
