@@ -48,15 +48,11 @@ def command(
     steps. The JSON of foretrace try and a memory snapshot (.pickle) have pages of their own. The
     file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
-    from foretrace.schema.documents.tries import read_tried
+    from foretrace.schema.documents.lab import LadderDocument
+    from foretrace.schema.documents.tries import TryDocument, read_tried
     from foretrace.show.html import write_report
     from foretrace.show.html.page import write_page
-    from foretrace.show.html.report import (
-        climb_document,
-        marked_guesses,
-        tried_document,
-        try_html,
-    )
+    from foretrace.show.html.report import marked_guesses, read_answer, try_html
 
     target = use.new_file(out, overwrite=overwrite)
     alone = step is None and not ladder and not tried
@@ -79,8 +75,8 @@ def command(
         opened,
         step=step,
         guesses=marked_guesses(opened, guess, guesses),
-        ladder=climb_document(ladder),
-        tried=tried_document(tried),
+        ladder=read_answer(ladder, LadderDocument, "lab ladder") if ladder else None,
+        tried=read_answer(tried, TryDocument, "try") if tried else None,
         steering=steering,
     )
     click.echo(str(written))

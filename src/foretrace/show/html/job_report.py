@@ -41,7 +41,11 @@ class LanePage(Struct, frozen=True):
 
 def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
     """The timeline opens at the step of the critical path, else at the longest."""
-    spans = _kept(lanes.spans)
+    spans = lanes.spans
+    if spans.height > MOST_SPANS:
+        length = pl.col("end_ns") - pl.col("start_ns")
+        longest = spans.with_row_index("at").sort(length, descending=True, maintain_order=True)
+        spans = longest.head(MOST_SPANS).sort("at").drop("at")
     origin = min(int(spans["start_ns"].min()), int(lanes.steps["start_ns"].min() or 0))  # type: ignore[arg-type]
     names = spans["name"].fill_null("").unique().sort().to_list()
     spans = spans.with_columns(
@@ -67,6 +71,10 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         "launch": last_arrivals(spans),
     }
     made = {name: column.to_numpy() for name, column in columns.items()}
+    numbers_of_steps = lanes.steps["step"].to_list()
+    opens_at = (lanes.steps["end_ns"] - lanes.steps["start_ns"]).arg_max()
+    if document.path is not None and document.path.step in numbers_of_steps:
+        opens_at = numbers_of_steps.index(document.path.step)
     steps = [
         StepExtent(step_name(step), start - origin, end - origin, end - origin)
         for step, start, end in lanes.steps.iter_rows()
@@ -78,7 +86,7 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         ],
         int(spans["end_ns"].max()),  # type: ignore[arg-type]
         steps,
-        _opens_at(lanes, document),
+        opens_at,
         [],
         list(KINDS),
         events=pack(made, frozenset({"event", "start"})),
@@ -89,14 +97,6 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         many = count_text(len(lanes.ranks))
         note = f"{many} ranks on one clock, aligned within {time_text(lanes.error_ns)}."
     return LanePage([plain(name) for name in names], list(KINDS), note, outline)
-
-
-def _kept(spans: pl.DataFrame) -> pl.DataFrame:
-    if spans.height <= MOST_SPANS:
-        return spans
-    length = pl.col("end_ns") - pl.col("start_ns")
-    kept = spans.with_row_index("at").sort(length, descending=True, maintain_order=True)
-    return kept.head(MOST_SPANS).sort("at").drop("at")
 
 
 def _rows(spans: pl.DataFrame) -> Ints:
@@ -114,21 +114,11 @@ def _rows(spans: pl.DataFrame) -> Ints:
 def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     """For each span of a collective the event of the rank that came last to it; else -1."""
     last = spans.filter(pl.col("last"), pl.col("kind") == "transfer")
-    told = last.select("collective_id", pl.col("event").cast(pl.Int64).alias("from")).unique(
-        "collective_id"
-    )
-    joined = spans.join(told, on="collective_id", how="left", maintain_order="left")
+    event = pl.col("event").cast(pl.Int64).alias("from")
+    arrived = last.select("collective_id", event).unique("collective_id")
+    joined = spans.join(arrived, on="collective_id", how="left", maintain_order="left")
     other = pl.col("from").is_not_null() & (pl.col("from") != pl.col("event"))
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
-
-
-def _opens_at(lanes: JobLanes, document: JobDocument) -> int | None:
-    if lanes.steps.is_empty():
-        return None
-    numbers = lanes.steps["step"].to_list()
-    if document.path is not None and document.path.step in numbers:
-        return numbers.index(document.path.step)
-    return (lanes.steps["end_ns"] - lanes.steps["start_ns"]).arg_max()
 
 
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB

@@ -7,13 +7,13 @@ what `why` says of the last trace; the last two have pages of their own.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,8 +23,9 @@ from foretrace.analyze.why import explain
 from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.documents.tries import KEPT, TryDocument, read_tried
-from foretrace.schema.documents.why import CompiledKernel, Why
+from foretrace.schema.documents.guess import CheckDocument
+from foretrace.schema.documents.tries import KEPT, TryDocument
+from foretrace.schema.documents.why import Why
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
 from foretrace.show.html.page import pack, page, safe, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
@@ -39,6 +40,7 @@ MOST_EVENTS = 400_000
 MOST_TRACES = 8  # tracks of more do not fit a screen
 MOST_KERNELS = 100  # with their code; the table has all
 TOP_ROWS = 1_000  # rows of a table
+Answer = TypeVar("Answer", bound=Struct)
 
 
 class Report(Struct):
@@ -90,12 +92,18 @@ def report(
     found = compared(timelines, traces) if len(traces) > 1 else None
     given = [None] * len(traces) if found is None else all_marks(found, traces)
     most = most_events // len(traces)
-    drawn = [
-        _drawn(trace, timeline, step, mark, most, steering)
-        for trace, timeline, mark in zip(traces, timelines, given, strict=True)
-    ]
-    for shown, name in zip(drawn, titles(traces), strict=True):
-        shown.title = name
+    drawn = []
+    columns = zip(traces, timelines, given, titles(traces), strict=True)
+    for trace, timeline, mark, title in columns:
+        if step is not None and step not in range(len(timeline.steps)):
+            count = len(timeline.steps)
+            raise UsageError(f"{trace.path} has {count} steps, numbered from 0: no step {step}")
+        wanted = timeline.typical_step if step is None else step
+        rows, outline = _shown(timeline, wanted, most), timeline.outline(wanted)
+        outline.events, outline.left_out = timeline.packed(rows), len(timeline) - len(rows)
+        if mark is not None:
+            outline.marks = pack({"mark": mark[timeline.event[rows]]})
+        drawn.append(facts(trace, title, outline, steering))
     title = " and ".join(trace.title for trace in drawn)
     matmuls = None if only else matmuls_on_map(traces[-1])
     beside = None if tried is None else tries(tried)
@@ -112,26 +120,6 @@ def titles(traces: Sequence[Trace]) -> list[str]:
     while names[1:] and len({each[-1] for each in words}) == 1 and all(each[1:] for each in words):
         words = [each[:-1] for each in words]
     return ["".join(each) for each in words]
-
-
-def _drawn(
-    trace: Trace,
-    timeline: Timeline,
-    step: int | None,
-    mark: Ints | None,
-    most: int,
-    steering: Steering | None,
-) -> TraceFacts:
-    wanted = timeline.typical_step if step is None else step
-    if step is not None and step not in range(len(timeline.steps)):
-        raise UsageError(
-            f"{trace.path} has {len(timeline.steps)} steps, numbered from 0: no step {step}"
-        )
-    rows, shown = _shown(timeline, wanted, most), timeline.outline(wanted)
-    shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
-    if mark is not None:
-        shown.marks = pack({"mark": mark[timeline.event[rows]]})
-    return facts(trace, plain(os.path.basename(trace.path)), shown, steering)
 
 
 def _shown(timeline: Timeline, step: int | None, most: int) -> Ints:
@@ -152,56 +140,28 @@ def _shown(timeline: Timeline, step: int | None, most: int) -> Ints:
 
 def marked_guesses(
     traces: Sequence[Trace], texts: Sequence[str], file: str | None
-) -> object | None:
+) -> CheckDocument | None:
     """The document of `check --json`, from a file or made; predictions call the first trace `A`."""
     if file is not None and file.endswith(".json"):
-        found = _json(file)
-        if not _holds(found, "guesses", "verdict"):
-            raise UsageError(f"{file}: not what `foretrace check --json` prints")
-        return found
+        return read_answer(file, CheckDocument, "check")
     if not texts and file is None:
         return None
-    from msgspec import to_builtins
-
     from foretrace.analyze.guess import check, parse
     from foretrace.analyze.guess.guess_files import load
     from foretrace.analyze.guess.marking import document
 
     guesses = [parse(text) for text in texts] + (load(file) if file else [])
     against = traces[0] if len(traces) > 1 else None
-    return dict(to_builtins(document(check(traces[-1], guesses, against))))
+    return document(check(traces[-1], guesses, against))
 
 
-def climb_document(file: str | None) -> object | None:
-    """The document of `foretrace lab ladder --json`, read from a file that holds one."""
-    if file is None:
-        return None
-    found = _json(file)
-    counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
-    if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
-        raise UsageError(f"{file}: not what `foretrace lab ladder --json` prints")
-    return found
-
-
-def tried_document(file: str | None) -> TryDocument | None:
-    """The document of `foretrace try --json`, read from a file that holds one."""
-    found = None if file is None else read_tried(file)
-    if file is not None and found is None:
-        raise UsageError(f"{file}: not what `foretrace try --json` prints")
-    return found
-
-
-def _holds(found: object, name: str, key: str) -> bool:
-    """Whether a document has a list of objects under `name`, each with `key`."""
-    rows = found.get(name) if isinstance(found, dict) else None
-    return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
-
-
-def _json(file: str) -> object:
+def read_answer(file: str, document: type[Answer], command: str) -> Answer:
+    """The document that a command printed into a file."""
     try:
-        return cast("object", json.loads(Path(file).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as problem:
-        raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None
+        return msgspec.json.decode(Path(file).read_bytes(), type=document)
+    except (OSError, msgspec.MsgspecError) as problem:
+        words = f"{file}: not what `foretrace {command} --json` prints: {problem}"
+        raise UsageError(words) from None
 
 
 class TriedBar(Struct, frozen=True):
@@ -231,8 +191,7 @@ def try_html(document: TryDocument) -> str:
 
 def tries(document: TryDocument) -> TryPage:
     """What is drawn of a result; the folders it was made in stay behind."""
-    patch = document.patch
-    if patch is not None:
+    if (patch := document.patch) is not None:
         patch = replace(patch, path=os.path.basename(patch.path))
     named = replace(document, script=os.path.basename(document.script), patch=patch)
     head, table, *rest = try_page.parts(named)
@@ -282,7 +241,16 @@ def why_data(why: Why) -> WhyPage:
     return WhyPage(
         safe(why_page.head(why)),
         [safe(each) for each in tables if each.filled],
-        [_why_kernel(why, row) for row in ordered[:MOST_KERNELS]],
+        [
+            WhyKernel(
+                plain(why_page.kernel_title(row)),
+                safe(why_page.kernel_page(why, row)[0]),
+                [(plain(line.place), plain(line.code)) for line in row.sources],
+                row.language,
+                code_text(row.code),
+            )
+            for row in ordered[:MOST_KERNELS]
+        ],
         max(len(ordered) - MOST_KERNELS, 0),
         [safe(each) for each in why_page.not_fused(why, TOP_ROWS)],
     )
@@ -291,9 +259,3 @@ def why_data(why: Why) -> WhyPage:
 def why_html(why: Why) -> str:
     """The page as HTML."""
     return page(plain(why_page.title(why)), why_data(why), main="why")
-
-
-def _why_kernel(why: Why, row: CompiledKernel) -> WhyKernel:
-    about, title = why_page.kernel_page(why, row)[0], plain(why_page.kernel_title(row))
-    lines = [(plain(line.place), plain(line.code)) for line in row.sources]
-    return WhyKernel(title, safe(about), lines, row.language, code_text(row.code))

@@ -7,10 +7,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from foretrace.analyze.rules import rules
 from foretrace.analyze.steering import Steering
@@ -25,8 +24,7 @@ from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.compiler import CompiledLaunch, GeneratedKernel
-from foretrace.schema.device import Device
+from foretrace.schema.compiler import CompiledLaunch
 from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
 from foretrace.schema.tables import KINDS
 from foretrace.show.html.page import safe
@@ -90,9 +88,6 @@ class CaseRow(Struct, frozen=True):
     step_ns: float | None = None
 
 
-_SAME = CaseRow.__struct_fields__[: CaseRow.__struct_fields__.index("name")]
-
-
 def case_rows(trace: Trace) -> list[CaseRow]:
     """One row per case; an event's `case` is a place in this list."""
     number = {name: at for at, name in enumerate(trace.host.names)}
@@ -100,38 +95,27 @@ def case_rows(trace: Trace) -> list[CaseRow]:
     order, own = trace.order, trace.order.step >= 0
     times = np.bincount(order.case[own], order.length[own], trace.kernel_cases.height).tolist()
     columns = zip(cases, case_modules(trace), _case_steps(trace), times, strict=True)
-    device = device_of(trace.about)
-    return [_case_row(trace, device, case, number, *more) for case, *more in columns]
-
-
-def _case_row(
-    trace: Trace,
-    device: Device | None,
-    case: dict[str, Any],
-    number: dict[str, int],
-    modules: list[str],
-    steps: list[tuple[int, int]],
-    in_steps_ns: float,
-) -> CaseRow:
-    op, kernel = case["op"], families.decode(case["name"])
-    count = len(trace.spans.steps)
-    precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
-    precision = precision if device and precision in device.peak_flops else None
-    return CaseRow(
-        **{name: case[name] for name in _SAME},
-        name=number[case["name"]],
-        short=case["short"] or case["name"],
-        per_step=case["in_steps"] / count if count else None,
-        total_ns=case["total_ns"] if case["timed"] else None,
-        first=case["kernels"][0],
-        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
-        shape=case["signature"] if case["signature"] >= 0 else None,
-        precision=precision or "",
-        roofs=roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
-        modules=modules,
-        steps=steps,
-        step_ns=in_steps_ns / count if count and case["timed"] else None,
-    )
+    device, count, rows = device_of(trace.about), len(trace.spans.steps), []
+    for case, modules, steps, in_steps_ns in columns:
+        op, kernel = case["op"], families.decode(case["name"])
+        precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
+        precision = precision if device and precision in device.peak_flops else None
+        own = {
+            "name": number[case["name"]],
+            "short": case["short"] or case["name"],
+            "per_step": case["in_steps"] / count if count else None,
+            "total_ns": case["total_ns"] if case["timed"] else None,
+            "first": case["kernels"][0],
+            "chain": list(trace.origins.host.op_chain(op)) if op is not None else [],
+            "shape": case["signature"] if case["signature"] >= 0 else None,
+            "precision": precision or "",
+            "roofs": roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
+            "modules": modules,
+            "steps": steps,
+            "step_ns": in_steps_ns / count if count and case["timed"] else None,
+        }
+        rows.append(convert(case | own, CaseRow))
+    return rows
 
 
 def _case_steps(trace: Trace) -> list[list[tuple[int, int]]]:
@@ -174,16 +158,14 @@ class Origins(Struct, frozen=True):
 
 def origins(trace: Trace) -> Origins:
     """The origins of the compiled kernels of a trace; none without the compiler's records."""
-    every: list[KernelOrigin] = []
-    numbers: dict[tuple[int, int], int] = {}
     found: dict[int, int] = {}
+    known: dict[tuple[int, int], tuple[int, KernelOrigin]] = {}
     for event, launch in trace.compiled.items():
         key = id(launch.compilation), id(launch.call)
-        if key not in numbers:
-            numbers[key] = len(every)
-            every.append(_origin(launch))
-        found[event] = numbers[key]
-    return Origins(every, found)
+        if key not in known:
+            known[key] = len(known), _origin(launch)
+        found[event] = known[key][0]
+    return Origins([origin for _, origin in known.values()], found)
 
 
 def _origin(launch: CompiledLaunch) -> KernelOrigin:
@@ -193,7 +175,10 @@ def _origin(launch: CompiledLaunch) -> KernelOrigin:
         about = "at most " if access.certainty == "at_most" else ""
         moved = f"{about}{bytes_text(access.bytes)}" if access.bytes is not None else "not known"
         moves.append((access.mode, plain(f"{tensor.name} {tensor.dtype}[{sizes}]"), moved))
-    kernel = _generated(launch)
+    # the generated kernel of the call; a library's has none
+    named = [each for each in launch.compilation.kernels if each.name == call.kernel]
+    same = [each for each in named if each.graph == call.graph]
+    kernel = next(iter(same or named), None) if not call.extern else None
     return KernelOrigin(
         [(plain(line.place), plain(line.code)) for line in launch.lines],
         [plain(node) for node in call.nodes],
@@ -201,14 +186,6 @@ def _origin(launch: CompiledLaunch) -> KernelOrigin:
         LANGUAGES.get(kernel.language, kernel.language) if kernel else "",
         code_text(kernel.code) if kernel else "",
     )
-
-
-def _generated(launch: CompiledLaunch) -> GeneratedKernel | None:
-    """The generated kernel of a call; a library's has none."""
-    call = launch.call
-    named = [each for each in launch.compilation.kernels if each.name == call.kernel]
-    same = [each for each in named if each.graph == call.graph]
-    return next(iter(same or named), None) if not call.extern else None
 
 
 def code_text(text: str) -> str:
@@ -371,7 +348,10 @@ def facts(
     names, host = trace.host.names, trace.host
     frames = distinct(host.name[host.is_kind("python_function")]).tolist()
     lines = ((number, line_of(names[number])) for number in frames)
-    found = []
+    found, shapes = [], []
+    for number, form in enumerate(trace.origins.arguments.signatures):
+        operands = (form.dims, form.types, form.strides, form.concrete)
+        shapes.append(OperandRow(number, *(json_text(each) if each else None for each in operands)))
     for number in distinct(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
         parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
@@ -380,7 +360,7 @@ def facts(
         *(title, headline(document), overview.lines, timeline, document, names, KINDS),
         kernels=case_rows(trace),
         decoded=found,
-        shapes=_shapes(trace),
+        shapes=shapes,
         origins=origins(trace),
         flame=flame(trace),
         idle=idle_time(trace, timeline.origin_ns),
@@ -413,11 +393,3 @@ def _fix_places(
         place = FindingEntry(card.key, "found", "", "", None, {}, events, ranges=gaps)
         found.append(_place(trace, card.key, place, outline))
     return found
-
-
-def _shapes(trace: Trace) -> list[OperandRow]:
-    rows = []
-    for number, form in enumerate(trace.origins.arguments.signatures):
-        parts = (form.dims, form.types, form.strides, form.concrete)
-        rows.append(OperandRow(number, *(json_text(part) if part else None for part in parts)))
-    return rows

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -19,15 +18,13 @@ from foretrace.base.units import time_text
 from foretrace.model.flame import RAN, FlameViews, Stacked
 from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
-from foretrace.model.kernels import Case
 from foretrace.model.trace import Trace
 from foretrace.model.traced_memory import Holder, over_time
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import plane
-from foretrace.names.gemms.table import FAR, GemmMap, gemm_point, point_of
+from foretrace.names.gemms.table import FAR, gemm_point, point_of
 from foretrace.schema.documents.gemms import HeatPlane
-from foretrace.schema.documents.look import Composition, FixEntry, GroupRow, Look
-from foretrace.schema.gemm_point import GemmPoint
+from foretrace.schema.documents.look import Composition, GroupRow, Look
 from foretrace.show.html.page import Packed, pack
 from foretrace.show.overview.groups import RECORDING, group_rows, of_recording
 from foretrace.show.overview.on_cpu import COMPUTES, cpu_groups
@@ -240,7 +237,13 @@ class MatmulsOnMap(Struct, frozen=True):
 def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
     """None where the card has no map, or the trace no matmul with shapes."""
     found = table.of_device(trace.about.device)
-    cases = [] if found is None else list(_points(trace))
+    cases = []
+    for case in trace.order.cases if found else ():
+        if case.role == "gemm" and case.call is not None and case.count:
+            given = [each for at in range(3) if (each := case.call.tensor(at)) is not None]
+            sizes, types = [each.dims for each in given], [each.type for each in given]
+            if point := gemm_point(case.call.name, sizes, types, case.name):
+                cases.append((point, case))
     if found is None or not cases:
         return None
     cases.sort(key=lambda each: -(each[1].ns or 0))
@@ -250,39 +253,21 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
         for point, case in cases
         if (point.dtype, point.layout) == (usual.dtype, usual.layout)
     ]
-    rows = [_matmul_row(found, point, case) for point, case in cases[:MOST_MATMULS]]
+    table_rows = []
+    for point, case in cases[:MOST_MATMULS]:  # the nearest where the map does not hold it
+        nearest, away = found.nearest(point, 1)
+        held = found.rows.get(point)
+        row = found.frame.row(int(nearest[0]) if held is None else held, named=True)
+        name, took = row["short"], time_text(row["kernel_us"] * 1e3)
+        if held is None:
+            name, took = f"nearest: {name}", f"{took} for {point_of(row).size}"
+            name, took = ("not measured",) * 2 if away[0] > FAR else (name, took)
+        elif row["kernel"] == case.name:
+            name = "the same"
+        here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
+        table_rows.append([*here, name, took])
     head = tuple(_MATMUL_HEAD.split(", "))
-    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, rows)
-
-
-def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:
-    for case in trace.order.cases:
-        if case.role != "gemm" or case.call is None or not case.count:
-            continue
-        tensors = [case.call.tensor(at) for at in range(3)]
-        given = [each for each in tensors if each is not None]
-        sizes, types = [each.dims for each in given], [each.type for each in given]
-        point = gemm_point(case.call.name, sizes, types, case.name)
-        if point is not None:
-            yield point, case
-
-
-def _matmul_row(known: GemmMap, point: GemmPoint, case: Case) -> list[str]:
-    """A matmul beside the map; beside the nearest one where the map does not hold it."""
-    here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
-    held = known.rows.get(point)
-    if held is None:
-        rows, away = known.nearest(point, 1)
-        if away[0] > FAR:
-            return [*here, "not measured", "not measured"]
-        row = known.frame.row(int(rows[0]), named=True)
-        return [*here, f"nearest: {row['short']}", f"{_us(row)} for {point_of(row).size}"]
-    row = known.frame.row(held, named=True)
-    return [*here, "the same" if row["kernel"] == case.name else row["short"], _us(row)]
-
-
-def _us(row: dict[str, Any]) -> str:
-    return time_text(row["kernel_us"] * 1e3)
+    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, table_rows)
 
 
 ROWS = 6  # of where the time goes
@@ -355,10 +340,9 @@ def answers(trace: Trace, overview: Overview) -> Answers:
     verdict = look.verdict
     word = next((line.label for line in lines if line.text == verdict.text), "UNKNOWN")
     first = next((line.text for line in lines if line.label == "DO FIRST"), verdict.first)
-    bases = [basis for basis in _bases(trace, look) if basis is not None]
     first = first.replace(" (--findings)", "") or NOTHING  # that is an option of the terminal
     told = plain(verdict.text), plain(first), plain(verdict.then)
-    return Answers(word.removesuffix("-BOUND"), *told, list(_cards(look)), bases)
+    return Answers(word.removesuffix("-BOUND"), *told, [*_cards(look)], [*_bases(trace, look)])
 
 
 def _cards(look: Look) -> Iterator[FixCard]:
@@ -367,7 +351,13 @@ def _cards(look: Look) -> Iterator[FixCard]:
     ordered = [*look.fixes[:1], *([then] if then else [])]
     labels = dict(zip((fix.name for fix in ordered), ("DO FIRST", "THEN"), strict=False))
     ordered += [fix for fix in look.fixes if fix.name not in labels]
-    yield from (_card(fix, labels.get(fix.name, ""), look.fixes[0]) for fix in ordered)
+    for fix in ordered:
+        after: tuple[float | None, float | None] = None, None
+        if fix.after_ns is not None:
+            after = as_uncertain(fix.after_ns, (look.fixes[0], fix))
+        said = (fix.order, fix.why, fix.code, labels.get(fix.name, ""), fix.first, fix.risk)
+        times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
+        yield FixCard(f"{FIX}{fix.name}", *map(plain, said), *times, None, fix.events)
     if look.fixes:
         return
     orders = [text for text in (look.verdict.first, look.verdict.then) if text]
@@ -376,20 +366,11 @@ def _cards(look: Look) -> Iterator[FixCard]:
         row = next((row for row in look.findings if row.fix and text.startswith(row.fix)), None)
         bound = None if row is None or look.cpu else row.at_most_ns
         events = () if row is None else tuple(row.events)
-        said = f"{FIX}{at}", order, why, code_in(order), ("DO FIRST", "THEN")[at]
-        yield FixCard(*said, at_most_ns=bound, events=events)
+        card = f"{FIX}{at}", order, why, code_in(order), ("DO FIRST", "THEN")[at]
+        yield FixCard(*card, at_most_ns=bound, events=events)
 
 
-def _card(fix: FixEntry, label: str, first: FixEntry) -> FixCard:
-    after: tuple[float | None, float | None] = None, None
-    if fix.after_ns is not None:
-        after = as_uncertain(fix.after_ns, (first, fix))
-    times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
-    said = plain(fix.order), plain(fix.why), plain(fix.code), label, plain(fix.first)
-    return FixCard(f"{FIX}{fix.name}", *said, plain(fix.risk), *times, None, fix.events)
-
-
-def _bases(trace: Trace, look: Look) -> Iterator[Basis | None]:
+def _bases(trace: Trace, look: Look) -> Iterator[Basis]:
     made = look.composition
     if made is None:
         return
@@ -401,9 +382,8 @@ def _bases(trace: Trace, look: Look) -> Iterator[Basis | None]:
         yield Basis(made.per, made, shown)
         return
     yield _basis(trace, made, look.groups)
-    if made.per != RECORDING:
-        whole = of_recording(trace)
-        yield None if whole is None else _basis(trace, whole, group_rows(trace))
+    if made.per != RECORDING and (whole := of_recording(trace)) is not None:
+        yield _basis(trace, whole, group_rows(trace))
 
 
 def _basis(trace: Trace, made: Composition, groups: Sequence[GroupRow]) -> Basis:

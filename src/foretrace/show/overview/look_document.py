@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, convert
@@ -33,12 +32,7 @@ from foretrace.schema.documents import look
 from foretrace.schema.documents.look import ModuleRow
 from foretrace.schema.finding import Findings
 from foretrace.schema.ledger import LedgerEntry
-from foretrace.schema.traffic import CacheUse
 from foretrace.show.overview.groups import case_modules
-
-# what a row of the document has under the name that the model gives it
-_SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
-SAME = tuple(_SAME.split())
 
 
 def document(trace: Trace, findings: Findings) -> look.Look:
@@ -50,7 +44,24 @@ def document(trace: Trace, findings: Findings) -> look.Look:
     timed = bool(gpu.usable.any())
     cases = trace.kernel_cases.iter_rows(named=True)
     columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
-    rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
+    rows = []
+    for case, in_modules, line, lines in zip(cases, *columns, strict=True):
+        op, median_ns = case["op"], case["median_ns"]
+        if median_ns is not None and float(median_ns).is_integer():
+            median_ns = int(median_ns)
+        own = {
+            "fields": dict(families.decode(case["name"]).fields),
+            "per_step": _per_call(case["in_steps"], len(steps)) if steps else None,
+            "total_ns": case["total_ns"] if case["timed"] else None,
+            "median_ns": median_ns,
+            "chain": list(trace.origins.host.op_chain(op)) if op is not None else [],
+            "modules": in_modules,
+            "source": line,
+            "sources": lines,
+        }
+        for name in ("tflops", "gbps", "roof_percent"):
+            own[name] = None if case[name] is None else round(case[name], 3)
+        rows.append(convert(case | own, look.KernelRow))
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
@@ -181,31 +192,6 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
 
 def _per_call(count: int, calls: int) -> int | float:
     return count // calls if count % calls == 0 else round(count / calls, 3)
-
-
-def _kernel_row(
-    trace: Trace, case: dict[str, Any], modules: list[str], line: str | None, lines: list[str]
-) -> look.KernelRow:
-    steps, op, median = len(trace.spans.steps), case["op"], case["median_ns"]
-    return look.KernelRow(
-        **{name: case[name] for name in SAME},
-        fields=dict(families.decode(case["name"]).fields),
-        per_step=_per_call(case["in_steps"], steps) if steps else None,
-        total_ns=case["total_ns"] if case["timed"] else None,
-        median_ns=int(median) if median is not None and float(median).is_integer() else median,
-        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
-        tflops=_rounded(case["tflops"]),
-        gbps=_rounded(case["gbps"]),
-        roof_percent=_rounded(case["roof_percent"]),
-        modules=modules,
-        source=line,
-        sources=lines,
-        cache_use=convert(case["cache_use"], CacheUse | None),
-    )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
 
 
 def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:
