@@ -76,9 +76,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
-    from foretrace.schema.display import loads
+    from foretrace.schema.display import LOADERS
 
-    loads(_drawings)
+    LOADERS[:] = [_drawings]
     if "IPython" in sys.modules:
         # a machine that only captures lacks what drawings need
         with suppress(ImportError):

@@ -1,8 +1,7 @@
-"""How results show themselves in a notebook and when printed: a registry that `render` fills.
+"""How results show themselves in a notebook and when printed: tables that `show` fills.
 
-Results lie below `render` and cannot import it. A result inherits from `Displayed`; `render`
-registers the functions that draw and write it. Importing `foretrace.show.html.notebook` registers
-all; `foretrace` says with `loads` how that is done.
+Results lie below `show` and cannot import it. A result inherits from `Displayed`. Importing
+`foretrace.show.html.notebook` fills the tables; `foretrace` puts into `LOADERS` what does that.
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from foretrace.base.files import write_text
 
-Drawing = TypeVar("Drawing", bound=Callable[..., Any])
-_DRAWINGS: dict[type, Callable[[Any], str]] = {}
-_TEXTS: dict[type, Callable[[Any], str]] = {}
-_VIEWS: dict[str, Callable[..., View]] = {}
-_LOADERS: list[Callable[[], object]] = []
+DRAWINGS: dict[type, Callable[[Any], str]] = {}  # of a type: HTML
+TEXTS: dict[type, Callable[[Any], str]] = {}
+VIEWS: dict[str, Callable[..., View]] = {}  # of a name: a view of one trace or several
+LOADERS: list[Callable[[], object]] = []  # what imports the drawings when the first is wanted
 
 
 class View:
@@ -49,30 +46,12 @@ class View:
         return Path(path)
 
 
-def _registers(made: dict[Any, Any], key: Any) -> Callable[[Drawing], Drawing]:
-    def register(drawing: Drawing) -> Drawing:
-        made[key] = drawing
-        return drawing
-
-    return register
-
-
-draws = partial(_registers, _DRAWINGS)  # of a type: the decorated function is its drawing
-writes = partial(_registers, _TEXTS)  # of a type: its text
-shows = partial(_registers, _VIEWS)  # of a name: a view of one trace or several
-
-
-def loads(loader: Callable[[], object]) -> None:
-    """Register what imports the drawings when the first view or text is wanted."""
-    _LOADERS[:] = [loader]
-
-
 def view(name: str, *traces: object) -> View:
     """A view of traces, made by `render`."""
-    if name not in _VIEWS:
-        for load in _LOADERS:
+    if name not in VIEWS:
+        for load in LOADERS:
             load()
-    return _VIEWS[name](*traces)
+    return VIEWS[name](*traces)
 
 
 class Displayed:
@@ -81,14 +60,14 @@ class Displayed:
     __slots__ = ()
 
     def __str__(self) -> str:
-        if type(self) not in _TEXTS:
-            for load in _LOADERS:
+        if type(self) not in TEXTS:
+            for load in LOADERS:
                 with suppress(ImportError):  # a machine that only captures lacks what texts need
                     load()
-        return _TEXTS.get(type(self), repr)(self)
+        return TEXTS.get(type(self), repr)(self)
 
     def _repr_html_(self) -> str | None:
-        drawing = next((_DRAWINGS[kind] for kind in type(self).__mro__ if kind in _DRAWINGS), None)
+        drawing = next((DRAWINGS[kind] for kind in type(self).__mro__ if kind in DRAWINGS), None)
         return drawing(self) if drawing else None
 
 

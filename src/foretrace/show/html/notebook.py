@@ -18,7 +18,7 @@ from foretrace.analyze.compare import Comparison
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.display import View, draws, shows, writes
+from foretrace.schema.display import DRAWINGS, TEXTS, VIEWS, View
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
 from foretrace.show.html.page import read
@@ -48,23 +48,13 @@ def _view(only: str, *traces: Trace) -> View:
     return View(f"{only} of {names}", text, HEIGHTS[only])
 
 
-for _name in HEIGHTS:
-    shows(_name)(partial(_view, _name))
-
-
-@draws(Trace)
 def trace_html(trace: Trace) -> str:
     """The overview, with a picture of the typical step."""
-    return _overview(look(trace), timeline_svg(trace), findings=False)
+    return look_html(look(trace), timeline_svg(trace), findings=False)
 
 
-@draws(Look)
-def look_html(document: Look) -> str:
+def look_html(document: Look, picture: str = "", *, findings: bool = True) -> str:
     """The summary, the most expensive kernels, and what the rules found."""
-    return _overview(document, "", findings=True)
-
-
-def _overview(document: Look, picture: str, *, findings: bool) -> str:
     trace = document.trace
     title = f"{os.path.basename(trace.path)}: {headline(document)}"
     said = document.sentences or [f"TRUST: {each.text}" for each in document.trust]
@@ -79,7 +69,6 @@ def _overview(document: Look, picture: str, *, findings: bool) -> str:
     return f"<div>{text}{picture}{kernels}{found}</div>"
 
 
-@draws(Comparison)
 def comparison_html(found: Comparison) -> str:
     """What changed, what stayed, and the three times."""
     times = (("GPU busy", found.gpu_ns), ("host", found.cpu_ns), ("wall", found.wall_ns))
@@ -95,7 +84,6 @@ def comparison_html(found: Comparison) -> str:
     return f"<div>{_table(['median per repeat', 'A', 'B', 'B / A', 'noise'], rows)}{lists}</div>"
 
 
-@draws(Findings)
 def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     """Findings, those worth reading first."""
     order = [*_SIGN]
@@ -107,10 +95,6 @@ def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     return _table(["", "finding", "detail", "saves"], rows)
 
 
-draws(Finding)(lambda finding: findings_html([finding]))
-
-
-@draws(Verdicts)
 def verdicts_html(verdicts: Iterable[Verdict]) -> str:
     """How predictions fared."""
     rows = []
@@ -118,9 +102,6 @@ def verdicts_html(verdicts: Iterable[Verdict]) -> str:
         found = (each.measured or DASH, each.expected or DASH, each.why)
         rows.append([f"{_SIGN[each.verdict]} {each.verdict}", each.text, *found])
     return _table(["", "prediction", "measured", "expected", "why"], rows)
-
-
-draws(Verdict)(lambda verdict: verdicts_html([verdict]))
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -249,20 +230,30 @@ def _fill(group: str) -> str:
     return _colours().get(name, _colours()["other"])
 
 
-@writes(Look)
 def look_text(document: Look) -> str:
     """The first screen; the document as it is where it was read from JSON."""
     found = document.screen_of
     return drawn(first_screen(found)) if isinstance(found, Overview) else repr(document)
 
 
-writes(Comparison)(lambda found: comparison_text(found, MOST_ROWS))
-writes(Verdicts)(verdicts_text)
-
-
-@writes(Findings)
 def found_text(findings: Findings) -> str:
     """What was found, in lines; then how many rules found nothing."""
     found = [each for each in findings if each.state == "found"]
     lines = [f"{plain(each.title)}\n  {plain(each.detail)}" for each in found]
     return "\n".join([*lines, f"{len(findings) - len(found)} rules found nothing"])
+
+
+VIEWS.update({name: partial(_view, name) for name in HEIGHTS})
+DRAWINGS |= {
+    Trace: trace_html,
+    Look: look_html,
+    Comparison: comparison_html,
+    Findings: findings_html,
+    Finding: lambda finding: findings_html([finding]),
+    Verdicts: verdicts_html,
+    Verdict: lambda verdict: verdicts_html([verdict]),
+}
+TEXTS[Look] = look_text
+TEXTS[Comparison] = lambda found: comparison_text(found, MOST_ROWS)
+TEXTS[Verdicts] = verdicts_text
+TEXTS[Findings] = found_text

@@ -100,7 +100,7 @@ def case_rows(trace: Trace) -> list[CaseRow]:
         op, kernel = case["op"], families.decode(case["name"])
         precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
         precision = precision if device and precision in device.peak_flops else None
-        own = {
+        row = {
             "name": number[case["name"]],
             "short": case["short"] or case["name"],
             "per_step": case["in_steps"] / count if count else None,
@@ -114,7 +114,7 @@ def case_rows(trace: Trace) -> list[CaseRow]:
             "steps": steps,
             "step_ns": in_steps_ns / count if count and case["timed"] else None,
         }
-        rows.append(convert(case | own, CaseRow))
+        rows.append(convert(case | row, CaseRow))
     return rows
 
 

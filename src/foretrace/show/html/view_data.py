@@ -355,9 +355,10 @@ def _cards(look: Look) -> Iterator[FixCard]:
         after: tuple[float | None, float | None] = None, None
         if fix.after_ns is not None:
             after = as_uncertain(fix.after_ns, (look.fixes[0], fix))
-        said = (fix.order, fix.why, fix.code, labels.get(fix.name, ""), fix.first, fix.risk)
+        said = plain(fix.order), plain(fix.why), plain(fix.code), labels.get(fix.name, "")
         times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
-        yield FixCard(f"{FIX}{fix.name}", *map(plain, said), *times, None, fix.events)
+        first, risk = plain(fix.first), plain(fix.risk)
+        yield FixCard(f"{FIX}{fix.name}", *said, first, risk, *times, None, fix.events)
     if look.fixes:
         return
     orders = [text for text in (look.verdict.first, look.verdict.then) if text]

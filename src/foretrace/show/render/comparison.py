@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from foretrace.analyze.compare.changes import COPY, WorkChange
-from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.marks import mark_text
 from foretrace.analyze.compare.measure import change
 from foretrace.analyze.compare.sentences import called, circumstances
@@ -34,9 +33,7 @@ from foretrace.schema.documents.compare import (
     ComparedOp,
     CompareJobsDocument,
     CompareTriesDocument,
-    NetworkChange,
     TimePair,
-    TriedSide,
 )
 from foretrace.show.overview.job_verdict import read_text
 from foretrace.show.render.look_page import note_text
@@ -130,25 +127,23 @@ def kernel_table(found: Comparison, letter: str, which: str, top: int) -> Sectio
     signs = {"=": table.same, "~": table.changed, "-": table.removed, "+": table.added}
     for sign, members in signs.items():
         for row in sorted(members, key=lambda row: -row.total_ns)[:top]:
-            rows += _kernel(sign, row)
+            kernel, ns = row.kernel, row.ns
+            a, b = (time_text(value) if value is not None else "" for value in (ns.a, ns.b))
+            name, count = called(kernel.name, kernel.short), count_text(row.count)
+            first, ratio = [sign, name, _op(kernel), count, a], ratio_text(ns.ratio)
+            ratio = ratio if ns.ratio is not None else ""
+            if sign != "~" or row.b is None:
+                rows.append([*first, b, ratio])
+                continue
+            other = row.b.name != kernel.name
+            new = called(row.b.name, row.b.short) if other else ", ".join(row.why)
+            op = _op(row.b) if row.b.op != kernel.op else ""
+            rows += [[*first, "", ""], ["", f"> {new}", op, "", "", b, ratio]]
         more = len(members) - top
         rows += [["", f"… and {more} more", *[""] * 5]] if more > 0 else []
     title = f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added"
     head = ["", "kernel", "op", "count", "A", letter, f"{letter}/A"]
     return Section(title, head=head, rows=rows, left=(1, 0, 2))
-
-
-def _kernel(sign: str, row: KernelPair) -> list[list[str]]:
-    kernel, ns = row.kernel, row.ns
-    a, b = (time_text(value) if value is not None else "" for value in (ns.a, ns.b))
-    first = [sign, called(kernel.name, kernel.short), _op(kernel), count_text(row.count), a]
-    ratio = ratio_text(ns.ratio) if ns.ratio is not None else ""
-    if sign != "~" or row.b is None:
-        return [[*first, b, ratio]]
-    other = row.b.name != kernel.name
-    new = called(row.b.name, row.b.short) if other else ", ".join(row.why)
-    op = _op(row.b) if row.b.op != kernel.op else ""
-    return [[*first, "", ""], ["", f"> {new}", op, "", "", b, ratio]]
 
 
 def _op(kernel: Kernel) -> str:
@@ -391,7 +386,10 @@ SAID = ("lost", "gained")  # those that have a line of their own
 def try_comparison(found: CompareTriesDocument) -> list[Section]:
     """Both sides, the verdict, the fixes that changed, and a row for each that both measured."""
     rows = [row for row in found.fixes if row.a is not None and row.b is not None]
-    sides = [("A", _tried_side(found.a)), ("B", _tried_side(found.b))]
+    sides = [
+        (letter, f"{os.path.basename(side.script)} · {side.device} · torch {side.torch}")
+        for letter, side in (("A", found.a), ("B", found.b))
+    ]
     verdict = (found.verdict.answer.upper(), found.verdict.text)
     changed = [(row.answer.upper(), row.text) for row in found.fixes if row.answer in SAID]
     times = f"{change_text(found.best_ns.a, found.best_ns.b)} ({ratio_text(found.best_ns.ratio)})"
@@ -408,10 +406,6 @@ def try_comparison(found: CompareTriesDocument) -> list[Section]:
     known = (row for row in found.fixes if row.a is not None or row.b is not None)
     rest = [row.text for row in known if row.answer == "not compared"]
     return [head, *([table] if rows else []), *([Section("", rest)] if rest else [])]
-
-
-def _tried_side(side: TriedSide) -> str:
-    return f"{os.path.basename(side.script)} · {side.device} · torch {side.torch}"
 
 
 LARGEST = 1_000  # a ratio above is to next to nothing
@@ -436,16 +430,7 @@ def job_comparison(found: CompareJobsDocument, width: int = WIDTH) -> list[Secti
     after = "step: the longest rank; the rest: means over the ranks"
     times = listing("", found.times, columns, after=after)
     head = replace(times, labelled=[*named, verdict, ("LAST", found.last)])
-    network = found.network
-    return fitted(lambda rows: [head, *_bandwidths(network, rows)], len(network), width)
-
-
-def _bandwidths(rows: list[NetworkChange], most: int) -> list[Section]:
-    if not most:
-        return []
-    left = len(rows) - most
-    after = f"and {count_text(left)} more (--json)" if left else ""
-    columns: dict[str, Column] = {
+    rates: dict[str, Column] = {
         "collective": "collective",
         "dtype": lambda row: row.dtype,
         "message": "message_bytes",
@@ -454,4 +439,11 @@ def _bandwidths(rows: list[NetworkChange], most: int) -> list[Section]:
         "B": lambda row: DASH if row.b is None else f"{row.b:.3g}",
         "B / A": "ratio",
     }
-    return [listing("Bus bandwidth, GB/s", rows[:most], columns, left=(0, 1), after=after)]
+
+    def page(most: int) -> list[Section]:
+        rows, left = found.network[:most], len(found.network) - most
+        after = f"and {count_text(left)} more (--json)" if left else ""
+        table = listing("Bus bandwidth, GB/s", rows, rates, left=(0, 1), after=after)
+        return [head, *([table] if most else [])]
+
+    return fitted(page, len(found.network), width)

@@ -30,29 +30,24 @@ def _sections(
     lines = [_line(change) for change in shown]
     if hidden := len(found.changes) - len(shown):
         lines.insert(0, ("EARLIER", f"{plural(hidden, 'change')} (--all)"))
-    head = Section("", [_where(found)], labelled=[*lines, *_verdict(found)])
-    return [head, _table(found, rows, bars)] if rows else [head]
-
-
-def _where(found: HistoryDocument) -> str:
+    # where no line says that the step time changed: whether it could have
+    if found.suspect is not None:
+        said = f"{_times(found.suspect)} at {_commit(found.suspect)}, far outside of all runs"
+        lines.append(("INCONCLUSIVE", f"{said} before it; run it again: four runs decide"))
+    elif any(change.what == TIME for change in found.changes):
+        pass
+    elif not found.decidable:
+        said = "step time: a change needs four runs before it and four after it"
+        lines.append(("INCONCLUSIVE", said))
+    else:
+        lines.append(("SAME", "step time: no change beyond the noise between runs"))
     runs = sum(row.runs for row in found.rows)
     commits = len({row.commit for row in found.rows})
     on = f"{found.device or 'CPU'} · torch {found.torch or 'unknown'}"
     times = f"time per {found.unit}, {found.basis}"
-    return f"{plural(commits, 'commit')}, {plural(runs, 'run')} · {on} · {times}"
-
-
-def _verdict(found: HistoryDocument) -> list[tuple[str, str]]:
-    """Where no line says that the step time changed: whether it could have."""
-    if found.suspect is not None:
-        change = found.suspect
-        said = f"{_times(change)} at {_commit(change)}, far outside of all runs before it"
-        return [("INCONCLUSIVE", f"{said}; run it again: four runs decide")]
-    if any(change.what == TIME for change in found.changes):
-        return []
-    if not found.decidable:
-        return [("INCONCLUSIVE", "step time: a change needs four runs before it and four after it")]
-    return [("SAME", "step time: no change beyond the noise between runs")]
+    where = f"{plural(commits, 'commit')}, {plural(runs, 'run')} · {on} · {times}"
+    head = Section("", [where], labelled=lines)
+    return [head, _table(found, rows, bars)] if rows else [head]
 
 
 def _line(change: HistoryChange) -> tuple[str, str]:
@@ -67,21 +62,18 @@ def _line(change: HistoryChange) -> tuple[str, str]:
     details = "; ".join(change.details[:DETAILS])
     if more := len(change.details) - len(change.details[:DETAILS]):
         details += f"; and {more:,} more (--json)"
-    return label, f"{_sides(change)} at {at}" + (f" ({details})" if details else "")
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str):
+        sides = f"{before or 'unknown'} to {after or 'unknown'}, so times are not compared"
+    else:
+        sides = change_text(before, after, bytes_text if change.what == "memory" else count_text)
+    return label, f"{sides} at {at}" + (f" ({details})" if details else "")
 
 
 def _times(change: HistoryChange, sure: str = "") -> str:
     before, after = (side for side in (change.before, change.after) if not isinstance(side, str))
     ratio = f"{ratio_text(change.ratio)}, interval {sure}" if sure else ratio_text(change.ratio)
     return f"{change_text(before, after)} ({ratio})"
-
-
-def _sides(change: HistoryChange) -> str:
-    before, after = change.before, change.after
-    if isinstance(before, str) or isinstance(after, str):
-        return f"{before or 'unknown'} to {after or 'unknown'}, so times are not compared"
-    text = bytes_text if change.what == "memory" else count_text
-    return change_text(before, after, text)
 
 
 def _commit(change: HistoryChange) -> str:

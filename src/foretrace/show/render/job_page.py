@@ -14,7 +14,6 @@ import polars as pl
 from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.model.intervals import Ints
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank
 from foretrace.schema.jobs import step_name
 from foretrace.schema.ledger import GRAVE
@@ -50,10 +49,20 @@ def stragglers(document: JobDocument, top: int) -> list[Section]:
         "Per step. `others wait` counts from the median arrival on, `in all` sums over the ranks "
         "that wait. A rank counts as last where it is late beyond the clocks' error."
     )
+
+    def slow(row: JobRank) -> str:
+        ratio = f" {ratio_text(row.kernel_ratio)}" if row.slow == "gpu" and row.kernel_ratio else ""
+        return f"{row.slow}{ratio}" or DASH
+
+    def causes(row: JobRank) -> str:
+        shares = sorted(row.causes.items(), key=lambda item: -item[1])
+        words = [f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES]
+        return ", ".join(words) or _cause(row)
+
     late: dict[str, Column] = {
         "rank": "rank", "host": "host", "waits": "wait_ns", "last": "times_last",
         "of": "collectives", "others wait": "delays_ns", "in all": "made_others_wait_ns",
-        "slow": _slow, "cause": _causes,
+        "slow": slow, "cause": causes,
     }  # fmt: skip
     of_hosts: dict[str, Column] = {
         "host": "host", "ranks": "ranks", "last": "times_last", "others wait": "delays_ns",
@@ -72,19 +81,8 @@ def _latest(document: JobDocument) -> list[JobRank]:
     return sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
 
 
-def _slow(row: JobRank) -> str:
-    ratio = f" {ratio_text(row.kernel_ratio)}" if row.slow == "gpu" and row.kernel_ratio else ""
-    return f"{row.slow}{ratio}" or DASH
-
-
 def _cause(row: JobRank) -> str:
     return cause_word(row.cause) or DASH
-
-
-def _causes(row: JobRank) -> str:
-    shares = sorted(row.causes.items(), key=lambda item: -item[1])
-    causes = [f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES]
-    return ", ".join(causes) or _cause(row)
 
 
 def exposed(document: JobDocument, top: int) -> list[Section]:
@@ -105,12 +103,14 @@ def exposed(document: JobDocument, top: int) -> list[Section]:
         "share": "share",
     }  # fmt: skip
     ranks = sorted(document.ranks, key=lambda row: -(row.exposed_ns or 0))
+    cells = sorted(document.cells, key=lambda each: each.step)
+    by_step = [[*of_step] for _, of_step in groupby(cells, lambda each: each.step)]
     saves = document.perfect_overlap_ns
     best = f"Perfect overlap would save at most {time_text(saves)} per step." if saves else ""
     name = "Overlap by group and collective (per rank and step)"
     return [
         listing("Ranks, by exposed communication (means per step)", ranks, times, top=top),
-        listing("Steps (means over the ranks)", _by_step(document), _STEPS, top=top),
+        listing("Steps (means over the ranks)", by_step, _STEPS, top=top),
         listing(name, document.overlap[:top], overlap, left=(0, 1), after=best),
         listing("Pipeline bubbles (per step)", document.bubbles, bubbles, left=(1,)),
     ]
@@ -118,11 +118,6 @@ def exposed(document: JobDocument, top: int) -> list[Section]:
 
 def _share(part: float | None, whole: float | None) -> str:
     return percent_text(part / whole if part is not None and whole else None)
-
-
-def _by_step(document: JobDocument) -> list[list[JobCell]]:
-    ordered = sorted(document.cells, key=lambda each: each.step)
-    return [[*cells] for _, cells in groupby(ordered, lambda each: each.step)]
 
 
 def _mean(name: str) -> Column:
@@ -303,31 +298,20 @@ def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Secti
 
 
 def _drawn_rows(spans: pl.DataFrame, start: int, end: int, room: int) -> list[tuple[str, str]]:
-    found = []
+    found, scale = [], room / max(end - start, 1)
     for row, kinds in LANES.items():
         cells = np.full(room, " ")
         for kind in kinds:
             mine = spans.filter(kind=kind)
-            _fill(cells, mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy(), (start, end), kind)
+            starts, ends = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
+            inside = np.clip((starts - start) * scale, 0, room).tolist()
+            until = np.clip((ends - start) * scale, 0, room).tolist()
+            cut = ((starts < start) | (ends > end)).tolist()
+            # the columns of which a kind covers at least half, and of each span at least one
+            for first, last, is_cut in zip(inside, until, cut, strict=True):
+                low = min(round(first), room - 1)
+                if last - first >= 0.5 or not is_cut:
+                    cells[low : max(round(last), low + 1)] = SIGNS[kind]
         if (cells != " ").any():
             found.append((row, "".join(cells)))
     return found or [("gpu", "")]
-
-
-def _fill(
-    cells: np.ndarray[tuple[int], np.dtype[np.str_]],
-    starts: Ints,
-    ends: Ints,
-    window: tuple[int, int],
-    kind: str,
-) -> None:
-    """Mark the columns of which a kind covers at least half, and of each span at least one."""
-    start, end = window
-    scale = len(cells) / max(end - start, 1)
-    inside = np.clip((starts - start) * scale, 0, len(cells))
-    until = np.clip((ends - start) * scale, 0, len(cells))
-    cut = (starts < start) | (ends > end)
-    for first, last, is_cut in zip(inside.tolist(), until.tolist(), cut.tolist(), strict=True):
-        low = min(round(first), len(cells) - 1)
-        if last - first >= 0.5 or not is_cut:
-            cells[low : max(round(last), low + 1)] = SIGNS[kind]

@@ -22,6 +22,9 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
     """
     rows = measured(found)
     table = Section("", head=HEAD, rows=[_cells(each) for each in rows], left=(0, 3, 5))
+    how = f"step found by itself ({found.found_by})"
+    blocks = f"{plural(found.steps, 'step')} a block, {found.rounds} pairs of blocks in turns"
+    where = f"{found.script} · {found.device} · torch {found.torch} · {how} · {blocks}"
     base = found.baseline
     span = f"{time_text(base.low_ns)} to {time_text(base.high_ns)}"
     lines = [("BASELINE", f"{time_text(base.median_ns)} per step ({span})")]
@@ -33,8 +36,12 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
         lines += [("WRITE", known[name].write) for name in found.best.fixes]
     elif rows:
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
+    if (guess := found.guess) is not None:
+        [row] = [each for each in found.fixes if each.name == guess.name and not each.base]
+        result = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
+        lines.append(("YOUR GUESS", f"{row.title}, {guess.ratio:.2f}x; {result.rstrip(': ')}"))
     return [
-        Section("", [_where(found)], labelled=[*lines, *_guess(found)]),
+        Section("", [where], labelled=lines),
         table if rows else Section(""),
         Section("", labelled=[*_costs(rows), *_patch(found), *_others(found, not_here)]),
         Section("", found.notes),
@@ -77,20 +84,6 @@ def _others(found: TryDocument, not_here: int | None) -> list[tuple[str, str]]:
         words += [f"and {left} more (--json has each reason)"] if left else []
         rest += [(label, "; ".join(words))] if words else []
     return [*raised, *rest]
-
-
-def _where(found: TryDocument) -> str:
-    how = f"step found by itself ({found.found_by})"
-    blocks = f"{plural(found.steps, 'step')} a block, {found.rounds} pairs of blocks in turns"
-    return f"{found.script} · {found.device} · torch {found.torch} · {how} · {blocks}"
-
-
-def _guess(found: TryDocument) -> list[tuple[str, str]]:
-    if found.guess is None:
-        return []
-    [row] = [each for each in found.fixes if each.name == found.guess.name and not each.base]
-    result = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
-    return [("YOUR GUESS", f"{row.title}, {found.guess.ratio:.2f}x; {result.rstrip(': ')}")]
 
 
 def _cells(fix: TriedFix) -> list[str]:
