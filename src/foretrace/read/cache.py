@@ -1,32 +1,28 @@
-"""The second open is quick: tables as Parquet, keyed by the content of the trace.
+"""The second open is quick: tables as Parquet, kept for a file as it is.
 
-The key is a hash of the file's bytes and of `FORMAT`: two versions of the program use one folder
-without meeting. Hashing a large file takes longer than opening its cache, so the hash of an
-unchanged file (same inode, size, and both times to the nanosecond) is remembered, as Git does; a
-file of a size that was never kept is not hashed at all. Entries are written atomically: two
-processes may write one at once, and a reader sees all or nothing. What was read from a file that
-changed meanwhile is not kept. Only traces that take long to read are kept. No failure of the cache
-is an error: the trace is read again.
+An entry is named by `FORMAT`, so that two versions of the program use one folder without meeting,
+and by what changes when the file does: its inode, its size, and both times to the nanosecond.
+Entries are written atomically: two processes may write one at once, and a reader sees all or
+nothing. What was read from a file that changed meanwhile is not kept. Only traces that take long to
+read are kept. No failure of the cache is an error: the trace is read again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from foretrace.base import budget
-from foretrace.base.patterns import regex
 from foretrace.read import entries
 from foretrace.read.bytestream import UNPACKED
 
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 11  # raise when the tables or the entries change
+FORMAT = 12  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
-_KEY = regex(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
 
 
@@ -41,49 +37,11 @@ def stamp_of(path: str) -> str | None:
     return f"{known.st_size}-{known.st_dev}-{known.st_ino}-{known.st_mtime_ns}-{known.st_ctime_ns}"
 
 
-def key_of(path: str, *, if_kept: bool = False) -> str | None:
-    """The cache key of a file's content; None for what is not kept: small files, stdin, members.
-
-    With `if_kept`, also None for a size of which nothing was ever kept.
-    """
-    stamp = stamp_of(path)
-    if stamp is None:
-        return None
-    if if_kept and entries.read(_size(stamp)) is None:
-        return None
-    memo = entries.named("key", FORMAT, stamp)
-    known = entries.read(memo)
-    if known is not None and _KEY.fullmatch(known):
-        return bytes(known).decode()
-    key = _hash(path)
-    if key is not None:
-        entries.write(memo, [key.encode()])
-    return key
-
-
-def _size(stamp: str) -> str:
-    """The entry that says that something of a file of this size was kept."""
-    return entries.named("size", FORMAT, stamp.partition("-")[0])
-
-
-def _hash(path: str) -> str | None:
-    from hashlib import sha256
-
-    digest = sha256(f"foretrace-{FORMAT}\n".encode())
-    try:
-        with open(path, "rb", buffering=0) as file:
-            while block := file.read(4 << 20):
-                digest.update(block)
-    except OSError:
-        return None  # whoever reads the trace says why
-    return digest.hexdigest()
-
-
 def load(path: str) -> Tables | None:
     """The cached tables of `path`, or None."""
-    key = key_of(path, if_kept=True)
-    name = entries.named("tables", key)
-    content = entries.read(name) if key else None
+    stamp = stamp_of(path)
+    name = entries.named("tables", FORMAT, stamp)
+    content = entries.read(name) if stamp else None
     if content is None:
         return None
     import polars as pl
@@ -117,17 +75,8 @@ def _unpacked(content: memoryview) -> Tables:
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
     """Keep the tables of `path` as it was at `stamp`. Failing to write is no error."""
-    _save(path, stamp, ("tables",), lambda: _packed(tables))
-
-
-def _save(
-    path: str, stamp: str | None, what: tuple[str, ...], parts: Callable[[], Iterable[bytes]]
-) -> None:
-    key = key_of(path)
-    if key is not None and stamp is not None and stamp_of(path) == stamp:
-        kind, *more = what
-        entries.write(entries.named(kind, key, *more), parts())
-        entries.write(_size(stamp), [])
+    if stamp is not None and stamp_of(path) == stamp:
+        entries.write(entries.named("tables", FORMAT, stamp), _packed(tables))
 
 
 def _packed(tables: Tables) -> Iterator[bytes]:
@@ -157,11 +106,12 @@ def _packed(tables: Tables) -> Iterator[bytes]:
 
 def load_document(path: str, what: str) -> bytes | None:
     """A finished document of an unchanged trace that the same version of the program kept."""
-    key = key_of(path, if_kept=True)
-    content = entries.read(entries.named("document", key, what)) if key else None
+    stamp = stamp_of(path)
+    content = entries.read(entries.named("document", FORMAT, stamp, what)) if stamp else None
     return None if content is None else bytes(content)
 
 
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
     """Keep a finished document of `path` as it was at `stamp`; `content` is called only then."""
-    _save(path, stamp, ("document", what), lambda: [content()])
+    if stamp is not None and stamp_of(path) == stamp:
+        entries.write(entries.named("document", FORMAT, stamp, what), [content()])

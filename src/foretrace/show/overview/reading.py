@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import Thread
 from zlib import crc32
 
 import msgspec
@@ -80,15 +79,11 @@ def _made(
         )
         from foretrace.show.overview import summarize
 
-        hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
-        if hashing:
-            hashing.start()  # the summary keeps one core busy; the key is ready when it is
         notices.report("applying the rules")
         found = summarize(trace, steering)
         notices.report()
-        if hashing:
+        if cache:
             with budget.waiting():  # an entry is written whole
-                hashing.join()
                 program = _program(wanted, captures, steering)
                 store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
         return found
