@@ -17,11 +17,11 @@ pytest.importorskip("triton")
 
 from click.testing import CliRunner
 
-from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.errors import MissingError
 from foretrace.cli import main
 from foretrace.cli.lab.bench import command
 from foretrace.kernels.bench import contenders, subjects
-from foretrace.kernels.bench.run import error, in_new_process, resumed
+from foretrace.kernels.bench.run import error, in_new_process
 from foretrace.schema.documents.lab import (
     BenchDocument,
     BenchRow,
@@ -128,7 +128,6 @@ def test_sizes() -> None:
         (["lab", "bench", "mlp", "--size", "8x8"], 2),
         (["lab", "bench", "geglu", "--size", "8x8x8"], 2),
         (["lab", "bench", "geglu", "--contender", "nobody"], 2),
-        (["lab", "bench", "geglu", "--resume"], 2),
         pytest.param(
             ["lab", "bench", "mlp"],
             4,
@@ -167,20 +166,3 @@ def test_a_row_does_not_wait_for_what_a_peer_left_running(tmp_path: Path) -> Non
 
     assert in_new_process(work) == 7
     assert not marker.exists()
-
-
-def test_a_run_is_resumed_where_it_ended() -> None:
-    """Rows with every contender stay; one that lacks a contender is measured again."""
-    before, bf16 = _results(), torch.bfloat16
-    wide, narrow = (subjects.mlp(size, bf16) for size in ((16, 8, 32), (16, 8, 64)))
-    trained = subjects.mlp((16, 8, 32), bf16, trains=True)
-    rows = [(each, ("eager", "liger", "ours")) for each in (wide, narrow, trained)]
-    kept, left = resumed(before, before.environment, rows, bf16)
-    assert kept.rows == before.rows
-    assert left == rows[1:]
-    assert resumed(before, before.environment, rows, torch.float16)[1] == rows
-    with_quack = [(wide, ("eager", "quack"))]
-    kept, left = resumed(before, before.environment, with_quack, bf16)
-    assert (kept.rows, left) == ((), with_quack)
-    with pytest.raises(UsageError, match="card was Some Card and is Another"):
-        resumed(before, {"card": "Another"}, rows, bf16)

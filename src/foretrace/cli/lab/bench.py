@@ -40,7 +40,6 @@ _MEASURED = use.joined(
     use.shown("--repeats", "Timed rounds of each contender.", default=21, type=click.IntRange(1)),
     use.shown("--autotune-seconds", "Stop autotuning peers after this long.", default=600.0),
     use.option("-o --output", "Write the results here, as JSON.", type=_OUTPUT),
-    use.flag("--resume", "Measure only what the output file lacks."),
     _PLOT,
     use.as_json,
 )
@@ -74,25 +73,15 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 
 @command.command()
 @_MEASURING
-@use.option(
-    "--training/--no-training", "Also forward with backward, at the main sizes.", default=True
-)
-@use.option(
-    "--further/--no-further", "Also measure the twelve further sizes, forward.", default=True
-)
 @_ACTIVATION
-def mlp(
-    sizes: tuple[str, ...], dtype: str, training: bool, further: bool, activation: str,
-    **options: Any,
-) -> None:  # fmt: skip
+def mlp(sizes: tuple[str, ...], dtype: str, activation: str, **options: Any) -> None:
     """The whole gated MLP, and its first half: gate and up projections with the activation."""
     subjects = _subjects()
     main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
-    more = list(subjects.FURTHER) if further and not sizes else []
+    more = [] if sizes else list(subjects.FURTHER)
     kind = subjects.dtype_named(dtype)
     forward = partial(subjects.mlp, activation=activation)
-    trained = partial(forward, trains=True)
-    parts = [(forward, main), (trained, main if training else [])]
+    parts = [(forward, main), (partial(forward, trains=True), main)]
     parts += [(subjects.gate_up, main if activation == "gelu_tanh" else []), (forward, more)]
     _measure([make(size, kind) for make, group in parts for size in group], kind, **options)
 
@@ -101,13 +90,12 @@ def mlp(
 @use.shown("--count", "How many sizes.", default=60, type=click.IntRange(1))
 @use.shown("--seed", "Another seed, other sizes.", default=0)
 @use.option("--unit", "Widths are multiples of this, as 64 in models.", type=click.IntRange(1, 512))
-@use.option("--training/--no-training", "Also forward with backward.", default=True)
 @use.shown("--tuned-every", "Tune peers at every Nth size.", default=3, type=click.IntRange(1))
 @_ACTIVATION
 @_MEASURED
 def sweep(
-    count: int, seed: int, unit: int | None, training: bool, tuned_every: int, dtype: str,
-    activation: str, **options: Any,
+    count: int, seed: int, unit: int | None, tuned_every: int, dtype: str, activation: str,
+    **options: Any,
 ) -> None:  # fmt: skip
     """The whole MLP at random sizes that no table was measured at, forward and with backward."""
     subjects = _subjects()
@@ -115,7 +103,7 @@ def sweep(
     sizes = subjects.random_sizes(count, seed, unit or 0)
     rows = [
         subjects.mlp(size, kind, activation, trains=trains)
-        for trains in ((False, True) if training else (False,))
+        for trains in (False, True)
         for size in sizes
     ]
     _measure(rows, kind, tuned_every=tuned_every, **options)
@@ -156,7 +144,6 @@ def _measure(
     repeats: int,
     autotune_seconds: float,
     output: Path | None,
-    resume: bool,
     plot: Path | None,
     as_json: bool,
     tuned_every: int = 1,
@@ -164,17 +151,11 @@ def _measure(
     from foretrace.base import files
     from foretrace.kernels.bench import contenders
     from foretrace.kernels.bench.run import run
-    from foretrace.schema.documents.lab import read_bench
 
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
         known = ", ".join(contenders.NAMES)
         raise UsageError(f"no contender named {unknown[0]!r}: choose from {known}")
-
-    if resume and output is None:
-        raise UsageError("--resume needs the file of the run before: --output FILE")
-    before = read_bench(output) if resume and output and output.exists() else None
-    say = partial(click.echo, err=True)
 
     def keep(results: BenchDocument) -> None:
         if output:
@@ -183,7 +164,8 @@ def _measure(
     chosen = names or contenders.NAMES
     untuned = tuple(name for name in chosen if name not in contenders.TUNED)
     measured = [(row, untuned if at % tuned_every else chosen) for at, row in enumerate(rows)]
-    results = run(measured, repeats, autotune_seconds, dtype, say, keep, before)
+    say = partial(click.echo, err=True)
+    results = run(measured, repeats, autotune_seconds, dtype, say, keep)
     _show(results, plot, as_json)
 
 

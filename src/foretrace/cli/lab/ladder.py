@@ -21,7 +21,6 @@ from foretrace.cli import _options as use
 @use.option("--claim NUMBER", "One claim, on packaged traces: sentence, outcome, evidence.")
 @use.flag("--all", "Every claim, its sentence where it does not hold, and what each setup changed.")
 @use.flag("--strict", "Exit 1 when a claim of the articles does not hold.")
-@use.flag("--no-cache", "No effect: a climb never uses the cache.", expose_value=False)
 @use.in_forms
 def command(
     recorded: str | None,

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 import torch
 
-from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.errors import MissingError
 from foretrace.kernels.bench import contenders
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels.routes import plan
@@ -32,7 +32,6 @@ Result = TypeVar("Result")
 Row = tuple[BenchSubject, Sequence[str]]
 # Rows of calls, and how long each takes at least: the host's speed varies from row to row.
 ROUNDS, AT_LEAST_S = 21, 0.003
-_USED_UP = "the time for autotuning was used up"
 
 
 def run(
@@ -42,11 +41,10 @@ def run(
     dtype: torch.dtype,
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
-    before: BenchDocument | None = None,
 ) -> BenchDocument:
     """Measure each subject with its contenders; `autotune_s` limits how long peers are tuned.
 
-    `keep` gets the results after each row. Rows of a run `before` are not measured again.
+    `keep` gets the results after each row.
     """
     # Asks the driver's library, which starts no CUDA: no fork survives that.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
@@ -63,8 +61,6 @@ def run(
     say(f"ceilings: copy {copy:.2f} TB/s, matmul {matmul:.0f} TFLOP/s")
     command = shlex.join(["foretrace", *sys.argv[1:]])
     results = BenchDocument(SCHEMA, command, facts, copy, matmul, warm_up_s, ())
-    if before is not None:
-        results, rows = resumed(before, facts, rows, dtype)
     for subject, names in rows:
         row = in_new_process(lambda: measure(subject, names, repeats, dtype, autotune_s))  # noqa: B023
         tuned = [at for name, at in row.timings.items() if name in contenders.TUNED]
@@ -74,36 +70,6 @@ def run(
         say(f"{row.subject} {row.size}: gain over the best peer: {', '.join(gains)}")
         keep(results)
     return results
-
-
-def resumed(
-    before: BenchDocument, facts: dict[str, str], rows: Sequence[Row], dtype: torch.dtype
-) -> tuple[BenchDocument, list[Row]]:
-    """What a run before has measured, and the rows that lack a contender or that are missing."""
-    for key, now in facts.items():
-        was = before.environment.get(key, "none")
-        if was != now:
-            raise UsageError(f"cannot resume: {key} was {was} and is {now}")
-    kept = {(*_key(row), row.dtype): row for row in before.rows}
-    left = []
-    for subject, names in rows:
-        row = kept.get((*_key(subject), _name(dtype)))
-        if row is None or any(
-            name not in row.timings and row.left_out.get(name, _USED_UP) == _USED_UP
-            for name in names
-        ):
-            kept.pop((*_key(subject), _name(dtype)), None)
-            left.append((subject, names))
-    return msgspec.structs.replace(before, rows=tuple(kept.values())), left
-
-
-def _key(row: BenchRow | BenchSubject) -> tuple[str, int, int, int]:
-    name = row.subject if isinstance(row, BenchRow) else row.name
-    return name, row.m, row.d, row.h
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def in_new_process(work: Callable[[], Result]) -> Result:
@@ -158,7 +124,7 @@ def measure(
     for name in names:
         reason = contenders.why_left_out(name, subject)
         if name in contenders.TUNED and autotune_s <= 0:
-            reason = _USED_UP
+            reason = "the time for autotuning was used up"
         if reason is not None:
             left_out[name] = reason
             continue
@@ -183,7 +149,7 @@ def measure(
         for name in calls
     }
     route = "; ".join(part.text() for part in routes)
-    moved, named = subject.elements * dtype.itemsize, _name(dtype)
+    moved, named = subject.elements * dtype.itemsize, str(dtype).removeprefix("torch.")
     return BenchRow(subject.name, *size, named, subject.flops, moved, route, timings, left_out)
 
 

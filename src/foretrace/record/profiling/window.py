@@ -30,7 +30,6 @@ from foretrace.record.profiling.export import (
     export,
     is_captures,
     replacing_folder,
-    stem_of,
     trace_path,
 )
 from foretrace.record.profiling.patches import replaced
@@ -425,7 +424,6 @@ def capture_call(
     region: str,
     steps: int = 3,
     warmup: int = 3,
-    timing_pass: bool = False,
     facts: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Capture:
@@ -433,8 +431,7 @@ def capture_call(
 
     The first call is timed alone (it includes compilation and lazy loading), then `warmup - 1` more
     warm up, then the wall time is measured without the profiler. The profiler starts after that:
-    wait 1, warmup 1, `steps` recorded. `timing_pass` records once more without shapes, stacks or
-    memory, as `NAME.timing.json.gz`: those options slow the host, so read host times there.
+    wait 1, warmup 1, `steps` recorded.
     """
     refuse_second_profiler()
     if on_cuda():
@@ -452,23 +449,11 @@ def capture_call(
         samples = SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2
         batches = [batch(call, count) for _ in range(samples)]
         keep_times(window.record.timing, batches, count * samples)
-        _record(call, window)
-    if timing_pass:
-        stem = stem_of(window.target)
-        beside = window.target.with_name(window.target.name.replace(stem, f"{stem}.timing", 1))
-        plain: dict[str, Any] = {"shapes": False, "overwrite": window.overwrite}
-        facts = window.record.facts
-        again = Capture(beside, steps=steps, warmup=0, region=region, facts=facts, **plain)
-        again.record.timing, again.record.compiling = window.record.timing, window.record.compiling
-        _record(call, again)
+        with window:
+            for _ in range(window.plain_steps + 1 + steps):
+                call()
+                window.step()
     return window
-
-
-def _record(call: Callable[[], object], window: Capture) -> None:
-    with window:
-        for _ in range(window.plain_steps + 1 + (window.steps or 0)):
-            call()
-            window.step()
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
