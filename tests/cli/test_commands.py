@@ -15,7 +15,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from foretrace.cli import FIRST, REMOVED, Commands, main
+from foretrace.cli import REMOVED, Commands, main
 from foretrace.cli import docs as docs_command
 from foretrace.cli import foretrace as group
 from foretrace.cli.record import misplaced
@@ -48,11 +48,6 @@ def test_help_lists_every_command_with_its_summary_uncut(
     for name in names:
         assert re.search(rf"^  {name} +{re.escape(every.summary(name))}$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
-
-
-def test_the_first_commands_come_first() -> None:
-    assert COMMANDS[: len(FIRST)] == [*FIRST]
-    assert COMMANDS[len(FIRST) :] == sorted(COMMANDS[len(FIRST) :])
 
 
 def test_a_removed_command_says_what_to_type_instead(capsys: Said) -> None:
@@ -164,38 +159,6 @@ def test_look_loads_polars_after_reading() -> None:
 ANNOTATED = ["export", MLP, "--to", "perfetto", "--no-browser", "--annotated", "-o"]
 
 
-def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["look", MLP, "--json"]) == 0
-    captured = capsys.readouterr()
-    document = json.loads(captured.out)
-    assert captured.err == ""
-    fields = {
-        "": "schema trace ledger totals steps regions kernels ops findings verdict groups modules serving "
-        "collectives mfu mbu mfu_gpu mbu_gpu host_times_profiled options cpu roofs step fixes unrecorded"
-        " memory trust ignored composition",
-        "step": "recorded_ns replayed_ns ns low_ns high_ns",
-        "fixes": "name order why ns low_ns high_ns after_ns first risk events compiled_ns code",
-        "verdict": "bound text first then",
-        "groups": "name time share count limited_by",
-        "trace": "path source device arch rank events steps regions",
-        "ledger": "seen kept repaired skipped notes",
-        "totals": "kernels memcpys memsets launches syncs gpu_busy_ns gpu_span_ns cpu_ops",
-        "steps": "name index cpu_ns kernels memcpys memsets gpu_busy_ns gpu_idle_ns bound recorded_ns "
-        "ops ops_ns",
-        "regions": "name count cpu_ns kernels_per_call roles_per_call gpu_busy_ns bound "
-        "gpu_ns_per_call",
-        "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "
-        "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source "
-        "sources cache_use",
-        "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only gpu_ns",
-        "findings": "rule state title detail at_most_ns evidence events fix ranges saves_ns",
-    }
-    for part, names in fields.items():
-        rows = document[part] if part else document
-        for row in rows if isinstance(rows, list) else [rows]:
-            assert list(row) == names.split(), part
-
-
 def test_an_entry_of_the_run_record_that_is_not_valid_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,15 +187,6 @@ def test_an_option_after_the_script_is_named() -> None:
         "-o",
         "--steps=3",
     ]
-
-
-def test_limits_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every help had the whole list; the page of look has it."""
-    assert main(["export", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = next(row for row, line in enumerate(lines) if "--limit NAME=NUMBER" in line)
-    assert lines[at + 1].endswith("(foretrace docs look).")
-    assert lines[at + 2].lstrip().startswith("-h, --help")
 
 
 def test_nothing_is_served_of_a_path_that_cannot_be_read(

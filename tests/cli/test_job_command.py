@@ -38,15 +38,6 @@ def folder(folders: tuple[str, str]) -> Path:
     return Path(folders[0])
 
 
-def test_the_first_screen_names_the_straggler(folder: Path) -> None:
-    done = run("job", str(folder))
-    assert done.code == 0
-    assert done.out.count("\n") <= 25
-    assert "STRAGGLER  rank 2" in done.out
-    assert "its compute" in done.out
-    assert "4 of 4 ranks" in done.out
-
-
 def test_the_document_is_what_its_schema_says(folder: Path) -> None:
     done = run("job", str(folder), "--json")
     answer = json.loads(done.out)
@@ -55,27 +46,6 @@ def test_the_document_is_what_its_schema_says(folder: Path) -> None:
     assert [row["rank"] for row in answer["ranks"]] == [0, 1, 2, 3]
     assert answer["verdict"]["bound"] == "straggler"
     assert answer["job"]["steps"] == [2, 3, 4]
-
-
-TITLES = {
-    "--stragglers": "Ranks, by how long the others wait for them",
-    "--exposed": "Overlap by group and collective",
-    "--path": "Critical path through step",
-    "--network": "Network",
-    "--same": "Clocks, against the lowest rank",
-}
-
-
-def test_each_option_has_its_tables(folder: Path) -> None:
-    every, as_markdown = (
-        run("job", str(folder), "--all").out,
-        run("job", str(folder), "--all", "--markdown").out,
-    )
-    for title in TITLES.values():
-        assert f"\n{title}" in every
-        assert f"## {title}" in as_markdown
-    some = run("job", str(folder), "--path", "--same").out
-    assert [option for option, title in TITLES.items() if title in some] == ["--path", "--same"]
 
 
 def test_chosen_ranks_and_steps(folder: Path) -> None:

@@ -19,12 +19,11 @@ import pytest
 import foretrace
 from foretrace import TraceError
 from foretrace.base.budget import Limits
-from foretrace.cli import main, tour
+from foretrace.cli import main
 from foretrace.cli.tour import THEN
 from foretrace.learn.ladder import climb
 from foretrace.model.query import QueryProcess
 from foretrace.read import recordings
-from foretrace.schema.documents.tries import read_tried
 from sweep import looped
 
 
@@ -80,29 +79,6 @@ def test_every_name_finds_its_recording(name: str) -> None:
     assert recordings.opened_as(name) == str(path)
 
 
-# what `why --not-fused` says about each recording with the compiler's logs
-REASONS = {
-    "mlp_why": "mm is an extern cuBLAS call: Inductor cannot put code into it",
-    "mlp_reduce_overhead": "both mm are extern cuBLAS calls: Inductor cannot join them",
-    "mlp_max_autotune": "mm was a template when Inductor decided this; tuning chose an extern cuBLAS",
-    "mlp_packed_why": "_geglu_tanh_forward_kernel_0 is an extern call: Inductor cannot put code",
-}
-
-
-@pytest.mark.parametrize("name", recordings.explained())
-def test_why_explains_a_recording_by_its_name(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every kernel of the graph has its call, those inside a CUDA graph as well."""
-    assert main(["why", name, "--not-fused", "--no-cache"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{name} · NVIDIA H200 · 3 steps COMPILED ")
-    assert "4 launches per step: " in text
-    assert REASONS[name] in text
-    left = text.count("3 kernels of compiled graphs in no record: foreach copy bf16")
-    assert left == (name in ("mlp_max_autotune", "mlp_reduce_overhead"))  # a graph's input
-
-
 @pytest.mark.parametrize("name", recordings.explained())
 def test_the_logs_that_ship_name_no_machine(name: str) -> None:
     files = list(recordings.explained()[name].parent.rglob(f"{name}*/*.gz"))
@@ -112,18 +88,6 @@ def test_the_logs_that_ship_name_no_machine(name: str) -> None:
         places = set(re.findall(r"[\"' ](/[a-z0-9.]+)/[\w./-]+", text))
         assert places <= {"/src", "/site-packages", "/python3.12", "/tmp"}
         assert set(re.findall(r"/tmp/[^/]+", text)) <= {"/tmp/torchinductor_root"}
-
-
-def test_the_recorded_try_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    [(name, path)] = recordings.tries().items()
-    kept = read_tried(str(path))
-    assert kept is not None
-    assert kept.best.ratio > 1
-    assert main(["look", name]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"{kept.script} · {kept.device}")
-    assert "/" not in kept.script
-    assert len(text.splitlines()) <= 30
 
 
 def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,18 +202,6 @@ def test_a_card_without_recordings_is_refused(capsys: pytest.CaptureFixture[str]
     assert (captured.out, captured.err.count("\n")) == ("", 1)
 
 
-def test_who_wants_no_questions_is_told_at_a_terminal_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr(tour, "_part", lambda name, text: None)
-    assert main(["tour", "--no-ask"]) == 0
-    text = capsys.readouterr().out
-    assert "It is 2." in text
-    assert "? hint" not in text
-
-
 @pytest.mark.parametrize("name", ["matmul_add_64_eager", "llama_decode_cuda_graph_2layers"])
 def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The list had "unknown" and the profiled host time where look has GPU-BOUND and the step."""
@@ -260,20 +212,6 @@ def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) 
     lines = capsys.readouterr().out.splitlines()
     told = next(line for line in lines if line.startswith(word))  # the first line may be two
     assert f"GPU busy {busy} of {step} per step" in told
-
-
-def test_look_calls_a_recording_by_its_short_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """It was model_llama_4x512x4x768x12…72x32000_bf16, which nobody typed."""
-    assert main(["look", "llama"]) == 0
-    assert capsys.readouterr().out.startswith("llama · NVIDIA H200")
-
-
-def test_what_to_do_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    """It was `CUDA graph (torch.compile(mod…ce-overhead"))`."""
-    assert main(["look", "llama_decode_eager_2layers", "--fixes", "--no-cache"]) == 0
-    out = capsys.readouterr().out
-    assert "cuda_graph" in out
-    assert "…" not in out
 
 
 def test_ctrl_c_ends_the_tour(

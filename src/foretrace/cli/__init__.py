@@ -146,7 +146,13 @@ def main(arguments: list[str] | None = None) -> int:
         words, code = _described(error)
         if code == INTERNAL_ERROR and os.environ.get("FORETRACE_DEBUG"):
             raise
-        _say(words)
+        from foretrace.show.render.terminal import plain
+
+        lines = [plain(line) for line in words.split("\n")]
+        try:
+            click.echo("foretrace: " + "\n".join(lines), err=True)
+        except OSError:
+            drop(sys.stderr)  # nobody can be told; the exit code says it
         return code
 
 
@@ -215,13 +221,3 @@ def _shell_limit(number: int | None, reason: str) -> str:
                 f"{os.strerror(known)}: the limit is {most:,}{unit}; raise it with ulimit -{option}"
             )
     return ""
-
-
-def _say(message: str) -> None:
-    from foretrace.show.render.terminal import plain
-
-    lines = [plain(line) for line in message.split("\n")]
-    try:
-        click.echo("foretrace: " + "\n".join(lines), err=True)
-    except OSError:
-        drop(sys.stderr)  # nobody can be told; the exit code says it

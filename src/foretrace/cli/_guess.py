@@ -30,11 +30,6 @@ def ask(
     use.warn_of_loss(opened)
     if then:
         return _ahead(opened, then, answers, reading, as_json=as_json)
-    return _now(opened, answers, reading, as_json=as_json)
-
-
-def _now(opened: Trace, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
-    """Ask about the trace itself."""
     from foretrace.analyze.guess import check
     from foretrace.analyze.guess.marking import document
     from foretrace.analyze.guess.questions import questions

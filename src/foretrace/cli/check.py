@@ -78,7 +78,14 @@ def command(
     if write:
         if texts or files or against or form == "markdown":
             raise UsageError("--write writes predictions of this trace: give it alone, or --json")
-        return _write(trace, reading, as_json=form == "json")
+        from foretrace.analyze.guess import baseline
+        from foretrace.schema.documents import encode
+
+        opened = reading.trace(trace)
+        use.warn_of_loss(opened)
+        as_json = form == "json"
+        click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
+        return 1 if reading.fails(opened) else 0
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
     if not is_snapshot(trace) and use.is_job(trace, reading):
@@ -100,16 +107,6 @@ def command(
         return 2
     undecided = "unknown" in marks and (reading.strict or need_data or in_ci())
     return 1 if "miss" in marks or undecided or lost else 0
-
-
-def _write(path: str, reading: use.Reading, *, as_json: bool) -> int:
-    from foretrace.analyze.guess import baseline
-    from foretrace.schema.documents import encode
-
-    opened = reading.trace(path)
-    use.warn_of_loss(opened)
-    click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
-    return 1 if reading.fails(opened) else 0
 
 
 Guesses = Sequence["Guess | Verdict"]

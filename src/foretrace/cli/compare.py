@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -83,7 +83,13 @@ def command(
     if any(results := [read_tried(path) for path in (a, b)]):
         if not all(results) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        return _tries(results, form, gates("tries"))
+        from foretrace.analyze.compare.tries import compare_tries
+        from foretrace.show.render.comparison import try_comparison
+
+        changed = compare_tries(*results)
+        outcomes = [gate.check(changed) for gate in gates("tries")]
+        use.answer_in_sections(form, changed, lambda: try_comparison(changed))
+        return 1 if _fails(outcomes, form) else 0
     several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
@@ -130,15 +136,6 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     if said and form == "markdown":
         click.echo("\n" + marked([Section("", labelled=said)]))
     return any(outcome.met for outcome in outcomes)
-
-
-def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
-    from foretrace.analyze.compare.tries import compare_tries
-    from foretrace.show.render.comparison import try_comparison
-
-    found = compare_tries(*results)
-    use.answer_in_sections(form, found, lambda: try_comparison(found))
-    return 1 if _fails([gate.check(found) for gate in gates], form) else 0
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:

@@ -10,8 +10,6 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.lanes import JobLanes
-    from foretrace.schema.documents.job import JobDocument
     from foretrace.show.render.terminal import Section
 
 
@@ -71,7 +69,18 @@ def command(
         wanted_ranks = chosen or default_ranks(found)
         beside = lanes(job, wanted_ranks) if chosen or html or perfetto else None
     if beside is not None:
-        _write(found, beside, html, perfetto)
+        from pathlib import Path
+
+        from foretrace.base.files import write_text
+        from foretrace.show.html.job_report import job_html
+        from foretrace.show.share.perfetto import write_ranks
+
+        if html is not None:
+            write_text(Path(html), job_html(found, beside))
+            use.say(f"wrote {html}")
+        if perfetto is not None:
+            write_ranks(beside, Path(perfetto))
+            use.say(f"wrote {perfetto}: open it at ui.perfetto.dev")
     timeline_of = beside if chosen else None
 
     def page() -> list[Section]:
@@ -86,19 +95,3 @@ def command(
     use.answer_in_sections(form, found, page)
     odd = found.left_out or any(each.severity != "info" for each in (*found.notes, *found.same))
     return 1 if reading.strict and odd else 0
-
-
-def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str | None) -> None:
-    """Write the page and the trace for Perfetto, where they are wanted."""
-    from pathlib import Path
-
-    from foretrace.base.files import write_text
-    from foretrace.show.html.job_report import job_html
-    from foretrace.show.share.perfetto import write_ranks
-
-    if html is not None:
-        write_text(Path(html), job_html(found, beside))
-        use.say(f"wrote {html}")
-    if perfetto is not None:
-        write_ranks(beside, Path(perfetto))
-        use.say(f"wrote {perfetto}: open it at ui.perfetto.dev")

@@ -56,11 +56,26 @@ def command(
     if other is not None:
         if html:
             raise UsageError("--html draws one snapshot: leave the other one out")
-        return _compare(snapshot, other, form, top, reading)
+        from foretrace.show.overview.allocator import memory_changes, memory_document
+        from foretrace.show.render.memory_page import changes_page
+
+        sides = [memory_document(_held(path, reading)) for path in (snapshot, other)]
+        changed = memory_changes(*sides)
+        use.answer_in_sections(form, changed, lambda: changes_page(changed, top=top))
+        return 1 if reading.strict and any(side.lost for side in sides) else 0
     if snapshot == "-":
         stdin: Any = sys.stdin.buffer
         if sys.stdin.isatty() or not stdin.peek(6)[:6].startswith(_BINARY):
-            return _explain(form)
+            from foretrace.read.oom_text import LONGEST, read_oom_text
+            from foretrace.show.overview.allocator import out_of_memory_document
+            from foretrace.show.render.memory_page import oom_page
+
+            if sys.stdin.isatty():
+                click.echo("paste the error, then press Ctrl-D", err=True)
+            text = sys.stdin.buffer.read(4 * LONGEST).decode("utf-8", "replace")
+            explained = out_of_memory_document(read_oom_text(text))
+            use.answer_in_sections(form, explained, lambda: oom_page(explained))
+            return 0
     from foretrace.show.overview.allocator import memory_document
     from foretrace.show.render.memory_page import page
 
@@ -103,27 +118,3 @@ def _held(path: str, reading: use.Reading) -> Snapshot:
     from foretrace.model.allocator.from_trace import snapshot_of_trace
 
     return snapshot_of_trace(reading.trace(path), path)
-
-
-def _compare(a: str, b: str, form: str, top: int, reading: use.Reading) -> int:
-    from foretrace.show.overview.allocator import memory_changes, memory_document
-    from foretrace.show.render.memory_page import changes_page
-
-    sides = [memory_document(_held(path, reading)) for path in (a, b)]
-    found = memory_changes(*sides)
-    use.answer_in_sections(form, found, lambda: changes_page(found, top=top))
-    return 1 if reading.strict and any(side.lost for side in sides) else 0
-
-
-def _explain(form: str) -> int:
-    """What the text of an OutOfMemoryError on stdin means."""
-    from foretrace.read.oom_text import LONGEST, read_oom_text
-    from foretrace.show.overview.allocator import out_of_memory_document
-    from foretrace.show.render.memory_page import oom_page
-
-    if sys.stdin.isatty():
-        click.echo("paste the error, then press Ctrl-D", err=True)
-    text = sys.stdin.buffer.read(4 * LONGEST).decode("utf-8", "replace")
-    found = out_of_memory_document(read_oom_text(text))
-    use.answer_in_sections(form, found, lambda: oom_page(found))
-    return 0

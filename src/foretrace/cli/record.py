@@ -129,7 +129,12 @@ def command(
             say=_progress,
         )
     bundle = next(iter(done.bundles.values()), None)
-    _say_notes(done, bundle)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    if bundle is not None:
+        click.echo(bundle.text, err=True)
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
     if as_json:
         click.echo(json.dumps(_document(script, done, bundle), indent=1))
     elif no_look:
@@ -165,15 +170,6 @@ def _as_job(
     for path in hf_job.run_job(plan, out, Limits(), lambda text: use.say(plain(text))):
         click.echo(str(path))
     return 0
-
-
-def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    if bundle is not None:
-        click.echo(bundle.text, err=True)
-    if done.memory is not None:
-        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
 
 
 def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:

@@ -63,10 +63,13 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     need_torch()
     from foretrace.record.tries.tournament import TryOptions
 
+    budget = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", given["budget"].strip())
+    if budget is None:
+        raise UsageError(f"{given['budget']!r} is no time: write 90s, 10m or 1h")
     options = TryOptions(
         pairs=given["rounds"],
         block=given["steps"] or 0,
-        budget_s=_seconds(given["budget"]),
+        budget_s=float(budget[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[budget[2]],
         everything=given["all"],
         only=given["only"],
         dry=given["dry_run"],
@@ -150,10 +153,3 @@ def _guessed(known: list[str]) -> Any:
     )
     factor = click.prompt("How many times faster will it be", type=click.FloatRange(0.1), err=True)
     return TriedGuess(which, factor)
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if found is None:
-        raise UsageError(f"{text!r} is no time: write 90s, 10m or 1h")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

@@ -9,7 +9,6 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.why import Why
     from foretrace.show.render.terminal import Section
 
 
@@ -56,6 +55,18 @@ def command(
     foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
+    from foretrace.analyze.why import explain, load, refuse_many, trace_of
+    from foretrace.model.compiled.assemble import assemble
+    from foretrace.read.compiler import one_run, read
+
+    refuse_many(path)
+    logs = read(path, reading.limits)
+    found = trace_of(path, logs.path, reading.limits)
+    trace = reading.trace(found) if found else None
+    logs = one_run(logs) if trace is None else trace.compiler_records.own_run(logs)
+    use.warn_of_loss(trace)
+    other = load(against, reading.limits) if against else None
+    why = explain(assemble(logs), trace, other)
 
     def page() -> list[Section]:
         from foretrace.show.render import why_page
@@ -64,7 +75,6 @@ def command(
             return why_page.kernel_pages(why, why.kernels, top)
         return use.parts_page(why_page, why, wanted, top, why_page.PARTS)
 
-    why = _explained(path, reading, against)
     if kernel is not None:
         from foretrace.analyze.why.explained import kernels_named
 
@@ -76,19 +86,3 @@ def command(
         write_page(html, why_html(why), [path])
     use.answer_in_sections(form, why, page)
     return 1 if reading.strict and why.ledger.lost_data else 0
-
-
-def _explained(path: str, reading: use.Reading, against: str | None) -> Why:
-    from foretrace.analyze import why
-    from foretrace.model.compiled.assemble import assemble
-    from foretrace.read.compiler import one_run, read
-
-    why.refuse_many(path)
-    logs = read(path, reading.limits)
-    found = why.trace_of(path, logs.path, reading.limits)
-    trace = reading.trace(found) if found else None
-    logs = one_run(logs) if trace is None else trace.compiler_records.own_run(logs)
-    if trace is not None:
-        use.warn_of_loss(trace)
-    other = why.load(against, reading.limits) if against else None
-    return why.explain(assemble(logs), trace, other)

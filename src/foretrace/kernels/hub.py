@@ -68,7 +68,13 @@ def write_repository(folder: Path) -> Path:
             target.write_text(text)
     (folder / "build.toml").write_text(_BUILD_TOML)
     (folder / "README.md").write_text(_CARD)
-    (built / "metadata.json").write_text(json.dumps(_metadata(sources), indent=2) + "\n")
+    content = "".join(f"{name}\n{text}" for name, text in sources.items())
+    # `id` names the loaded module and its operators, so it changes with the sources
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+    about = {"id": f"{PYTHON_NAME}_{digest}", "name": NAME, "version": VERSION, "license": LICENSE}
+    (built / "metadata.json").write_text(
+        json.dumps({**about, "python-depends": [], "backend": {"type": "cuda"}}, indent=2) + "\n"
+    )
     return folder
 
 
@@ -84,14 +90,6 @@ def _sources() -> dict[str, str]:
         name.as_posix(): _ABSOLUTE.sub(rf"\1{'.' * len(name.parts)}\2 import", text)
         for name, text in sources.items()
     }
-
-
-def _metadata(sources: dict[str, str]) -> dict[str, object]:
-    """`id` names the loaded module and its operators, so it changes with the sources."""
-    content = "".join(f"{name}\n{text}" for name, text in sources.items())
-    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-    about = {"id": f"{PYTHON_NAME}_{digest}", "name": NAME, "version": VERSION, "license": LICENSE}
-    return {**about, "python-depends": [], "backend": {"type": "cuda"}}
 
 
 if __name__ == "__main__":

@@ -168,7 +168,14 @@ def _chosen(case: CallCase, direct: bool) -> Call:
 def _unpadded(case: CallCase, direct: bool) -> Call:
     routes = _plan(case) if all(case.rows) else ALL_LIBRARY
     if case.device >= 0 and not _captures(case):
-        _load_for_graphs(case, routes)
+        # Load what the library needs besides, where a graph takes it and a call does not.
+        best = plan(case.device, case.dtype, case.size, True)
+        both = zip(PARTS, best, routes, strict=True)
+        parts = [part for part, one, other in both if one.tile is None and other.tile is not None]
+        if parts:
+            steps.load_pointwise(case)
+        for part in parts:
+            note_loaded(part, plain(part), case.dtype, case.activation, alignment(case.size))
     if direct and steps.stays_apart(case, routes):
         return Call(steps.forward(case, routes), *steps.apart(case))
     compute = steps.forward_saving(case, routes)
@@ -311,17 +318,6 @@ def _plan(case: CallCase) -> Plan:
     return plan(case.device, case.dtype, case.size, False, case.order == 2)
 
 
-def _load_for_graphs(case: CallCase, usual: Plan) -> None:
-    """Load what the library needs besides, where a graph takes it and a call does not."""
-    best = plan(case.device, case.dtype, case.size, True)
-    both = zip(PARTS, best, usual, strict=True)
-    parts = [part for part, one, other in both if one.tile is None and other.tile is not None]
-    if parts:
-        steps.load_pointwise(case)
-    for part in parts:
-        note_loaded(part, plain(part), case.dtype, case.activation, alignment(case.size))
-
-
 def _rows(x: Tensor) -> Tensor:
     """`x` as rows whose elements follow each other."""
     rows = x.reshape(-1, x.shape[-1])
@@ -386,24 +382,17 @@ def _mlp_op(
     """The output, and with `save` what backward needs (empty tensors otherwise)."""
     call = None if 0 in x.shape else _call(_rows(x), w_gate, w_up, w_down, activation, False)
     if call is None:
-        return _plain_op(x, w_gate, w_up, w_down, activation, save)
+        h, d = w_gate.shape
+        pre = F.linear(x.reshape(-1, d), torch.cat((w_gate, w_up)))
+        middle = gated_reference(pre[:, :h], pre[:, h:], activation)
+        y = F.linear(middle, w_down).view(x.shape)
+        return (y, middle, pre) if save else (y, x.new_empty(0), x.new_empty(0))
     rows = _rows(x)
     if not save:
         y = call.forward(rows, w_gate, w_up, w_down)
         return y.view(x.shape), x.new_empty(0), x.new_empty(0)
     y, *_, middle, pre = call.saving(rows, w_gate, w_up, w_down)
     return y.view(x.shape), middle, pre
-
-
-def _plain_op(
-    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The operator on a CPU, for `opcheck` and for graphs exported on another machine."""
-    h, d = w_gate.shape
-    pre = F.linear(x.reshape(-1, d), torch.cat((w_gate, w_up)))
-    middle = gated_reference(pre[:, :h], pre[:, h:], activation)
-    y = F.linear(middle, w_down).view(x.shape)
-    return (y, middle, pre) if save else (y, x.new_empty(0), x.new_empty(0))
 
 
 @_mlp_op.register_fake
@@ -429,23 +418,15 @@ def _mlp_backward_op(
     d = w_gate.shape[1]
     dy, rows = dy.reshape(-1, d), _rows(x)
     if call is None:
-        return _plain_backward_op(dy, x, weights, middle, pre, activation)
+        gate, up = pre.chunk(2, dim=1)
+        act, dm = ACTIVATIONS[activation], dy @ w_down
+        grads = torch.cat((act.back(dm * up, gate), dm * act.torch(gate)), dim=1)
+        dx = (grads @ torch.cat((w_gate, w_up))).view(x.shape)
+        return dx, grads.t() @ x.reshape(dy.shape), dy.t() @ middle
     wanted = True, True, True
     got = call.backward(_regular(dy), rows, *weights, middle, pre, wanted)
     dx, d_gate_up, d_down = (grad for grad in got if grad is not None)
     return dx.view(x.shape), d_gate_up, d_down
-
-
-def _plain_backward_op(
-    dy: Tensor, x: Tensor, weights: tuple[Tensor, Tensor, Tensor], middle: Tensor, pre: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    w_gate, w_up, w_down = weights
-    gate, up = pre.chunk(2, dim=1)
-    act, dm = ACTIVATIONS[activation], dy @ w_down
-    grads = torch.cat((act.back(dm * up, gate), dm * act.torch(gate)), dim=1)
-    dx = (grads @ torch.cat((w_gate, w_up))).view(x.shape)
-    return dx, grads.t() @ x.reshape(dy.shape), dy.t() @ middle
 
 
 @_mlp_backward_op.register_fake

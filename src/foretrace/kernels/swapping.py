@@ -190,11 +190,17 @@ def recognised_mlp(module: nn.Module) -> GatedForward | None:
         return None
     if not all(isinstance(out, Tensor) and out.shape == x.shape for out in outs):
         return None
+
+    def linear(name: str, of: Tensor) -> Tensor:
+        return F.linear(of, small[f"{name}.weight"], small.get(f"{name}.bias"))
+
     for order, activation, up_first in product(roles, ACTIVATIONS, (False, True)):
         if up_first and order[0] != order[1]:
             continue
         how = GatedForward(*order, activation, "".join(drops), up_first)
-        wanted = _computed(how, small, x)
+        gate, up = how.halves(linear(how.gate, x), linear(how.up, x), -1)
+        middle = gated_reference(gate, up, how.activation)
+        wanted = linear(how.down, _masked(middle) if how.drop else middle)
         if all(torch.allclose(out, wanted, rtol=_CLOSE, atol=_CLOSE) for out in outs):
             return how
     return None
@@ -219,15 +225,6 @@ def _tried(module: nn.Module, small: dict[str, Tensor], x: Tensor, *, training: 
 
 def _masked(values: Tensor) -> Tensor:
     return values * torch.linspace(1, 2, values.numel(), dtype=values.dtype).view(values.shape)
-
-
-def _computed(how: GatedForward, small: dict[str, Tensor], x: Tensor) -> Tensor:
-    def linear(name: str, of: Tensor) -> Tensor:
-        return F.linear(of, small[f"{name}.weight"], small.get(f"{name}.bias"))
-
-    gate, up = how.halves(linear(how.gate, x), linear(how.up, x), -1)
-    middle = gated_reference(gate, up, how.activation)
-    return linear(how.down, _masked(middle) if how.drop else middle)
 
 
 def _random(*shape: int, seed: int = 0) -> Tensor:

@@ -175,7 +175,7 @@ def test_an_interrupt_while_writing_leaves_nothing(
     def interrupted(*_: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("foretrace.record.profiling.compiler_records._manifest", interrupted)
+    monkeypatch.setattr("foretrace.record.profiling.compiler_records._pack", interrupted)
     with pytest.raises(KeyboardInterrupt):
         captured(tmp_path / "run", compiled(), why=True)
     assert {path.name for path in tmp_path.iterdir()} == {"run.json.gz", "run.run.json"}

@@ -72,6 +72,7 @@ def _option(option: Option) -> use.Decorator:
 
 def _run(rung: Rung, given: dict[str, Any]) -> None:
     from foretrace.learn.ladder import run
+    from foretrace.record.profiling import need_torch
 
     no_look, as_json, folder = given.pop("no_look"), given.pop("as_json"), given.pop("folder")
     choice = Choice(
@@ -85,7 +86,11 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         raise UsageError("--why keeps the records of torch.compile: add --compile")
     if sys.stderr.isatty():  # a CPU takes a minute at the sizes of the article
         use.say(f"recording {rung.title}{'' if choice.small else '; --small is quicker'} …")
-    captured = run(rung, choice, use.out_folder(folder), **given)
+    need_torch()
+    from foretrace.record.experiments.machine import refusals
+
+    with refusals(rung.name):
+        captured = run(rung, choice, use.out_folder(folder), **given)
     assert captured.trace is not None
     assert captured.record_file is not None
     record = json.loads(captured.record_file.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """The ladder: from one matmul to a training step, the rungs of `rungs.toml`.
 
-`run` runs one rung, `climb` all of them to mark the articles' claims. Listing rungs needs no torch:
-only `run` and `Rung.build` import it.
+`run` captures one rung, `climb` all of them to mark the articles' claims. Listing rungs needs no
+torch: only `run` and `Rung.build` import it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,14 @@ from foretrace.schema.rung import Choice, Rung
 if TYPE_CHECKING:
     from foretrace.record.profiling.window import Capture
 
-__all__ = ["ORDER", "capture_rung", "run", "rung", "rungs"]
+__all__ = ["ORDER", "run", "rung", "rungs"]
 
 
 def run(
     rung: Rung, choice: Choice, folder: str | os.PathLike[str] = "traces", **options: Any
 ) -> Capture:
-    """Run one rung and capture it into `folder`; `options` are those of `capture_call`."""
+    """Capture one rung into `folder`; `options` are those of `capture_call`."""
     need_torch()
-    from foretrace.record.experiments.machine import refusals
-
-    with refusals(rung.name):
-        return capture_rung(rung, choice, folder, **options)
-
-
-def capture_rung(
-    rung: Rung, choice: Choice, folder: str | os.PathLike[str], **options: Any
-) -> Capture:
-    """Capture one rung into `folder`; whatever torch raises reaches the caller."""
     import torch
 
     from foretrace.record.experiments.machine import prepare

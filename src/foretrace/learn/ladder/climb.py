@@ -27,7 +27,7 @@ from foretrace.learn.claims import (
     claims,
 )
 from foretrace.learn.claims import find as find_claim
-from foretrace.learn.ladder import capture_rung
+from foretrace.learn.ladder import run
 from foretrace.learn.ladder.rungs import STOPS, Stop, rung
 from foretrace.model import opening
 from foretrace.model.trace import Trace
@@ -146,7 +146,7 @@ def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: st
     with in_one_line():
         choice = replace(stop.choice(device), dtype=dtype)
         options = {"overwrite": True, "why": why and choice.compiles}
-        done = capture_rung(stop.rung, choice, folder, **options)
+        done = run(stop.rung, choice, folder, **options)
     assert done.trace is not None
     return done.trace
 

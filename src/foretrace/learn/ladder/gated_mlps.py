@@ -84,7 +84,18 @@ def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
             return get_kernel(HUB_REPO, version=HUB_VERSION).layers.LigerGEGLUMLP, source
         except Exception as error:  # noqa: BLE001 (PyPI has the same class: any failure falls back)
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    return _from_pypi(problem)
+    name = "liger-kernel"
+    try:
+        from liger_kernel.transformers.geglu import LigerGEGLUMLP
+    except ImportError as error:
+        message = (
+            f"Liger is not installed ({error}), and {problem}: pip install {name}; or load it once "
+            f"with pip install 'foretrace[hub]' where the Hub answers, copy {hub_cache()} here, "
+            "and set HF_HUB_OFFLINE=1"
+        )
+        raise MissingError(message) from error
+    source = {"source": "pypi", "name": name, "version": version_of(name), "hub": problem}
+    return LigerGEGLUMLP, source
 
 
 def hub_cache() -> str:
@@ -102,21 +113,6 @@ def source_text(source: dict[str, Any]) -> str:
     if source["source"] == "hub":
         return f"{name} from the Hub, kept in {hub_cache()}; offline, set HF_HUB_OFFLINE=1"
     return f"{name} from PyPI, which needs no Hub ({source['hub']})"
-
-
-def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
-    name = "liger-kernel"
-    try:
-        from liger_kernel.transformers.geglu import LigerGEGLUMLP
-    except ImportError as error:
-        message = (
-            f"Liger is not installed ({error}), and {problem}: pip install {name}; or load it once "
-            f"with pip install 'foretrace[hub]' where the Hub answers, copy {hub_cache()} here, "
-            "and set HF_HUB_OFFLINE=1"
-        )
-        raise MissingError(message) from error
-    source = {"source": "pypi", "name": name, "version": version_of(name), "hub": problem}
-    return LigerGEGLUMLP, source
 
 
 def _hub_may_answer() -> bool:

@@ -149,7 +149,11 @@ def predictable(scene: Scene, examples: str) -> Predictable:
 
     What `examples` quotes is marked as well: a reader will try it.
     """
-    subjects = _subjects(scene)
+    # The roles of the kernels of a call, and the ops that they do; a matmul is a gemm.
+    rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
+    kernels = [each for each in rows if each.kind == "kernel"]
+    done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}
+    subjects = sorted({each.role for each in kernels} | done)
     words = [(name, "count") for name in (*_COUNTED, *subjects)]
     words += [(name, "time") for name in (*_TIMED, *(f"{each} time" for each in subjects))]
     words += [(name, "share") for name in _SHARES]
@@ -157,14 +161,6 @@ def predictable(scene: Scene, examples: str) -> Predictable:
     quoted = _parsed(_QUOTED.findall(examples), scene)
     statements = {text: _stated(guess, scene) for text, guess in quoted.items()}
     return Predictable(measures, statements | dict(_statements(["kernel", *subjects], scene)))
-
-
-def _subjects(scene: Scene) -> list[str]:
-    """The roles of the kernels of a call, and the ops that they do; a matmul is a gemm."""
-    rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
-    kernels = [each for each in rows if each.kind == "kernel"]
-    done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}
-    return sorted({each.role for each in kernels} | done)
 
 
 def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:

@@ -398,42 +398,27 @@ def own_sitting(trace: Trace, most: int = MOST) -> Sitting:
     if trace.ledger.gap:
         raise UsageError(f"no question can be marked on this trace: {trace.ledger.gap}")
     scene = Scene(trace)
-    steps = tuple(islice(_decided(scene), most))
+    own: OwnCpu | OwnGpu = OwnCpu(scene) if scene.on_cpu else OwnGpu(scene)
+    steps = tuple(islice((step for step in own.steps() if _is_decided(step, scene)), most))
     if len(steps) < FEW:
         raise UsageError(f"too few questions can be marked on this trace: {NOTHING}")
-    lesson = Lesson(0, "own", f"Your trace, {plural(len(steps), 'question')}", steps, _read(trace))
+    name, more = PurePath(typed_as(trace.path)).name, "--kernels" if len(trace.gpu) else "--ops"
+    read = (
+        f"foretrace look {name} {more}: every row behind these answers",
+        "foretrace docs guess: predict anything else, for `foretrace check`",
+    )
+    lesson = Lesson(0, "own", f"Your trace, {plural(len(steps), 'question')}", steps, read)
     return Sitting(lesson, lambda _: trace, {(trace.path, ""): scene})
 
 
-def _decided(scene: Scene) -> Iterator[LessonStep]:
-    own: OwnCpu | OwnGpu = OwnCpu(scene) if scene.on_cpu else OwnGpu(scene)
-    for step in own.steps():
-        choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
-        texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
-        # the trace must also have every fact of the texts
-        if _is_decided(step, scene) and not any(MISSING in filled(text, scene) for text in texts):
-            yield step
-
-
 def _is_decided(step: LessonStep, scene: Scene) -> bool:
-    ask = step.ask
-    if isinstance(ask, HowMany):
-        return bool(right_answer(step, scene))
-    if not isinstance(ask, PickOne):
-        return False
-    held = 0
-    for choice in ask.choices:
+    """Whether the trace decides the question, and has every fact of its texts."""
+    choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
+    held = int(not choices and bool(right_answer(step, scene)))
+    for choice in choices:
         words = {scene.marked(text).verdict for text in choice.holds}
         if "miss" not in words and "unknown" in words:
             return False
         held += words == {"hit"}
-    return held == 1
-
-
-def _read(trace: Trace) -> tuple[str, ...]:
-    name = PurePath(typed_as(trace.path)).name
-    more = "--kernels" if len(trace.gpu) else "--ops"
-    return (
-        f"foretrace look {name} {more}: every row behind these answers",
-        "foretrace docs guess: predict anything else, for `foretrace check`",
-    )
+    texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
+    return held == 1 and not any(MISSING in filled(text, scene) for text in texts)

@@ -174,23 +174,25 @@ def _fact(text: str, scene: Scene) -> str:
     if text.startswith("A: ") and scene.against:
         return _fact(text.removeprefix("A: "), scene.against)
     if text in ROOFS:
-        return _roof(text, scene)
+        roofs = roofs_entry(device_of(scene.evidence.trace.about))
+        value = getattr(roofs, ROOFS[text], None)
+        if value is None:
+            raise Unknown(text)
+        return bytes_text(value) if text == "L2 size" else f"{bytes_text(value * 1e9)}/s"
     if least := _PREDICTED.get(text.rpartition(": ")[2]):
         verdict = scene.marked(f"{text} >= {least}")
         if verdict.verdict == "unknown":
             raise Unknown(verdict.why)
         return verdict.measured.partition(" (")[0]
     field, of, selector = text.partition(" of ")
-    return _field(field, scene, scene.selected(selector)) if of else _measure(text, scene)
-
-
-def _roof(text: str, scene: Scene) -> str:
-    """A rate or a size of the GPU that the recording is of."""
-    roofs = roofs_entry(device_of(scene.evidence.trace.about))
-    value = getattr(roofs, ROOFS[text], None)
-    if value is None:
-        raise Unknown(text)
-    return bytes_text(value) if text == "L2 size" else f"{bytes_text(value * 1e9)}/s"
+    if of:
+        return _field(field, scene, scene.selected(selector))
+    scope, tokens = split_scope(text, split(text))
+    measure, end = SLOTS["measure"].read(tokens, 0)
+    if not isinstance(measure, Measure) or end != len(tokens):
+        raise ParseFailure(end, [])
+    calls = scene.calls if scope.kind == "trace" else windows_of(scope, scene.evidence)
+    return measure.shown(measure.median(calls))
 
 
 def _field(name: str, scene: Scene, found: Selection) -> str:
@@ -208,15 +210,6 @@ def _field(name: str, scene: Scene, found: Selection) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
-def _measure(text: str, scene: Scene) -> str:
-    scope, tokens = split_scope(text, split(text))
-    measure, end = SLOTS["measure"].read(tokens, 0)
-    if not isinstance(measure, Measure) or end != len(tokens):
-        raise ParseFailure(end, [])
-    calls = scene.calls if scope.kind == "trace" else windows_of(scope, scene.evidence)
-    return measure.shown(measure.median(calls))
-
-
 MOST = 5_000  # GPU operations or ops of one drawing; a longer call is drawn in part
 PART = 24  # of them, around the longest one that decides
 
@@ -230,7 +223,15 @@ def lanes(scene: Scene, show: str) -> Lanes:
     rows = call.rows.tolist()
     events = set[int]() if found.on_gpu else {*found.sure}
     chosen = {*found.sure} if found.on_gpu else set[int]()
-    outer, ranges = _outermost(call), _ranges(call)
+    host, name = scene.trace.host, scene.evidence.name
+    ops = call.events(host.is_op & host.lasting).tolist()
+    outer = [event for event in ops if len(host.op_chain(event)) == 1]
+    # the program's own `record_function` ranges in the call, not those that torch adds
+    ranges = [
+        event
+        for event in call.events(host.is_region).tolist()
+        if not name(event).startswith(TORCH_REGIONS) and name(event) != call.region
+    ]
     # below zero: its launch is not in the trace, so it shares its number with no other
     launched = {row: int(gpu.launch[row]) if gpu.launch[row] >= 0 else -1 - row for row in rows}
     launches = [*dict.fromkeys(launched.values())]  # a graph launch is one for many
@@ -243,7 +244,6 @@ def lanes(scene: Scene, show: str) -> Lanes:
     begin = min(begin, gap.start_ns) if gap else begin
 
     def drawn(held: Iterable[int]) -> list[LaneSlice]:
-        host, name = scene.trace.host, scene.evidence.name
         return [
             _slice(name(event), host, event, begin, number.get(event, 0), event in deciding)
             for event in held
@@ -316,22 +316,6 @@ def _in_turn(host: Host, events: Iterable[int]) -> list[int]:
             found.append(event)
             end = host.end[event]
     return found
-
-
-def _ranges(call: Window) -> list[int]:
-    """The program's own `record_function` ranges in the call, not those that torch adds."""
-    host = call.evidence.trace.host
-    events = call.events(host.is_region).tolist()
-    names = {event: call.evidence.name(event) for event in events}
-    own = [event for event in events if not names[event].startswith(TORCH_REGIONS)]
-    return [event for event in own if names[event] != call.region]
-
-
-def _outermost(call: Window) -> list[int]:
-    """The ops that no other op called."""
-    host = call.evidence.trace.host
-    ops = call.events(host.is_op & host.lasting).tolist()
-    return [event for event in ops if len(host.op_chain(event)) == 1]
 
 
 def _slice(

@@ -49,13 +49,16 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
     verdict = next((each for each in ("miss", "unknown") if each in words), "hit")
     free = isinstance(step.ask, Predict)
     right = "" if free else right_answer(step, scene)
+    # The reason; what the trace lacks where it does not decide.
+    lacks = [each.why for each in verdicts if each.verdict == "unknown"]
+    missed = any(each.verdict == "miss" for each in verdicts)
     return MarkedAnswer(
         answer=said,
         verdict=verdict,
         right=right,
         text=_choice(step.ask, right).text if isinstance(step.ask, PickOne) and right else "",
         measured=measured_text(verdicts[0]) if free else "",
-        why=_why(step, verdicts, scene),
+        why=filled(step.why, scene) if missed or not lacks else f"{lacks[0]}.",
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         # a compiler numbers its kernels, so that the op of a row may be a fact
@@ -69,13 +72,6 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
 def measured_text(verdict: Verdict) -> str:
     """What was measured and, where one is known, the likely reason for a miss."""
     return ". ".join(filter(None, (verdict.measured, verdict.why))).removesuffix(".")
-
-
-def _why(step: LessonStep, verdicts: Iterable[Verdict], scene: Scene) -> str:
-    """The reason; what the trace lacks where it does not decide."""
-    lacks = [each.why for each in verdicts if each.verdict == "unknown"]
-    missed = any(each.verdict == "miss" for each in verdicts)
-    return filled(step.why, scene) if missed or not lacks else f"{lacks[0]}."
 
 
 def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:

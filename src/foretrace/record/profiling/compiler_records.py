@@ -377,28 +377,24 @@ def write_bundle(log: CompilerLog, trace: Path) -> Bundle:
     with replacing_folder(target, is_bundle) as draft:
         logs = {"torch_trace.log.gz": log.structured, "torch_logs.txt.gz": log.text}
         kept = {name: _pack(each, draft / name) for name, each in logs.items() if each.size}
-        manifest = _manifest(log, trace, list(kept))
+        rank = os.environ.get("RANK", "")
+        manifest: dict[str, Any] = {
+            "kind": BUNDLE,
+            "schema": 1,
+            "foretrace": __version__,
+            "trace": trace.name,
+            "torch": str(torch.__version__),
+            "pid": os.getpid(),
+            "rank": int(rank) if rank.isdigit() else None,
+            "files": list(kept),
+            "records": log.records,
+            "lost": log.structured.lost + log.text.lost,
+            "compile_seconds": round(log.structured.compile_s, 6),
+            "overhead_seconds": round(log.overhead_s, 6),
+        }
         _private(draft / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     took, spent = manifest["compile_seconds"], manifest["overhead_seconds"]
     return Bundle(target, sum(kept.values()), took, spent)
-
-
-def _manifest(log: CompilerLog, trace: Path, names: list[str]) -> dict[str, Any]:
-    rank = os.environ.get("RANK", "")
-    return {
-        "kind": BUNDLE,
-        "schema": 1,
-        "foretrace": __version__,
-        "trace": trace.name,
-        "torch": str(torch.__version__),
-        "pid": os.getpid(),
-        "rank": int(rank) if rank.isdigit() else None,
-        "files": names,
-        "records": log.records,
-        "lost": log.structured.lost + log.text.lost,
-        "compile_seconds": round(log.structured.compile_s, 6),
-        "overhead_seconds": round(log.overhead_s, 6),
-    }
 
 
 def _pack(log: KeptLog, target: Path) -> int:

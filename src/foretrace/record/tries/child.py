@@ -180,27 +180,6 @@ def _passed(count: int) -> Steps:
         yield
 
 
-def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
-    """Calls the user's function until the plan is over."""
-    from foretrace.record.tries.user_code import call_of, find
-
-    numbers = map(int, spec.arguments)
-
-    def seen(work: Any) -> Any:  # through the session: a fix may compile it
-        session.call = work
-        return lambda *given, **options: session.call(*given, **options)
-
-    call = call_of(find(spec.script), seen, *numbers)
-    # a function may call a module, which fixes want to know; its calls are no steps
-    with StepFinder(lambda: None, "forward", session.begin_with):
-        call()
-        while not plan.over:
-            with contextlib.suppress(WindowDone):
-                plan.mark()
-                session.keep_output(call())
-    return 0
-
-
 def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     """Run the script under its plan; returns its exit code."""
     session = Session(spec.script, spec.seed)
@@ -214,7 +193,23 @@ def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     with session.watching(), EndingSignals():
         if spec.function:
             try:
-                code = _call_again(spec, session, plan)
+                from foretrace.record.tries.user_code import call_of, find
+
+                numbers = map(int, spec.arguments)
+
+                def seen(work: Any) -> Any:  # through the session: a fix may compile it
+                    session.call = work
+                    return lambda *given, **options: session.call(*given, **options)
+
+                call = call_of(find(spec.script), seen, *numbers)
+                # a function may call a module, which fixes want to know; its calls are no steps
+                with StepFinder(lambda: None, "forward", session.begin_with):
+                    call()
+                    while not plan.over:
+                        with contextlib.suppress(WindowDone):
+                            plan.mark()
+                            session.keep_output(call())
+                code = 0
             except UsageError as problem:  # there is no such function
                 code, problems = problem.exit_code, [str(problem)]
         else:
@@ -252,19 +247,14 @@ def main() -> None:
         if not child:
             os.setsid()
             os.environ |= words["environment"]
-            _redirect(words["log"])
+            output = os.open(words["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+                os.dup2(source, number)
+            sys.stdin = open(0, closefd=False)  # noqa: SIM115 - to the end
             sys.exit(perform(words["spec"]))
         print(child, flush=True)
         # while the first one runs: an optimizer loads Dynamo, which takes seconds in each process
         torch.optim.SGD([torch.zeros(1)])
-
-
-def _redirect(log: str) -> None:
-    """The script reads nothing, and what it prints goes into a file."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
-        os.dup2(source, number)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - to the end
 
 
 if __name__ == "__main__":

@@ -185,9 +185,16 @@ class Processes:
             code, stopped = self._waited(child, report, ends)
         finally:
             _end(child)
-        found = _read(report)
-        found.code, found.stopped = code, stopped
-        found.log = log.read_text(encoding="utf-8", errors="replace")[-4000:]
+        log_end = log.read_text(encoding="utf-8", errors="replace")[-4000:]
+        found = ProcessReport(blocks=[], code=code, stopped=stopped, log=log_end)
+        decoder = msgspec.json.Decoder(Said)
+        for line in report.read_bytes().splitlines():
+            with contextlib.suppress(msgspec.DecodeError):  # cut in the middle
+                said = decoder.decode(line)
+                if isinstance(said, Block):
+                    found.blocks.append(said)
+                else:
+                    setattr(found, type(said).__name__.lower(), said)
         return found
 
     def _waited(self, child: int, report: Path, ends: float) -> tuple[int, str]:
@@ -226,16 +233,3 @@ def _end(group: int) -> None:
     """End a process and whatever it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _read(report: Path) -> ProcessReport:
-    found = ProcessReport(blocks=[])
-    decoder = msgspec.json.Decoder(Said)
-    for line in report.read_bytes().splitlines():
-        with contextlib.suppress(msgspec.DecodeError):  # cut in the middle
-            said = decoder.decode(line)
-            if isinstance(said, Block):
-                found.blocks.append(said)
-            else:
-                setattr(found, type(said).__name__.lower(), said)
-    return found

@@ -105,19 +105,17 @@ class _ChannelsLast(Switch):
         module = self.session.outermost
         if on and module is not None:
             module.to(memory_format=torch.channels_last)
-            module.register_forward_pre_hook(_converted)
+            module.register_forward_pre_hook(
+                lambda module, inputs: tuple(
+                    each.contiguous(memory_format=torch.channels_last)
+                    if isinstance(each, torch.Tensor) and each.dim() == 4
+                    else each
+                    for each in inputs
+                )
+            )
 
     def edits(self) -> list[Edit]:
         return self.after("{name}.to(memory_format=torch.channels_last)")
-
-
-def _converted(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(
-        each.contiguous(memory_format=torch.channels_last)
-        if isinstance(each, torch.Tensor) and each.dim() == 4
-        else each
-        for each in inputs
-    )
 
 
 class _CudnnBenchmark(Switch):

@@ -143,13 +143,36 @@ class _Liger(ModuleSwitch):
         if not self._changes:
             super().turn(on)
         for owner, name, before, after in self._changes:
-            _put(owner, name, after if on else before)
+            value = after if on else before
+            if value is not MISSING:
+                setattr(owner, name, value)
+            elif name in vars(owner):
+                delattr(owner, name)
 
     def others(self, module: Any) -> Sequence[Forward] | str:
         if parts := projections(module):
-            return _gated(*parts)
+            from liger_kernel.ops import LigerGELUMulFunction, LigerSiLUMulFunction
+
+            gate, up, down = parts
+
+            def through(kind: Any) -> Forward:
+                return lambda x: down(kind.apply(gate(x), up(x)))
+
+            return [through(LigerSiLUMulFunction), through(LigerGELUMulFunction)]
         is_norm = type(module).__name__.endswith("RMSNorm") and module.weight is not None
-        return _norms(module) if is_norm and module.weight.dim() == 1 else []
+        if is_norm and module.weight.dim() == 1:
+            from liger_kernel.ops import LigerRMSNormFunction
+
+            eps = getattr(module, "variance_epsilon", None) or getattr(module, "eps", None) or 1e-6
+
+            def normed(offset: float, casting: str) -> Forward:
+                # not in place: a gradient may be used twice
+                rest = (eps, offset, casting, False)
+                return lambda x: LigerRMSNormFunction.apply(x, module.weight, *rest)
+
+            # the weight as it is, and as Gemma's, which is the distance from one
+            return [normed(0.0, "llama"), normed(1.0, "gemma")]
+        return []
 
     def _model(self) -> Any:
         """The first Transformers model for which Liger has a recipe."""
@@ -160,29 +183,6 @@ class _Liger(ModuleSwitch):
 
                 return each if kind in MODEL_TYPE_TO_APPLY_LIGER_FN else None
         return None
-
-
-def _gated(gate: Any, up: Any, down: Any) -> list[Forward]:
-    from liger_kernel.ops import LigerGELUMulFunction, LigerSiLUMulFunction
-
-    def through(kind: Any) -> Forward:
-        return lambda x: down(kind.apply(gate(x), up(x)))
-
-    return [through(LigerSiLUMulFunction), through(LigerGELUMulFunction)]
-
-
-def _norms(module: Any) -> list[Forward]:
-    """With the weight as it is, and as Gemma's, which is the distance from one."""
-    from liger_kernel.ops import LigerRMSNormFunction
-
-    eps = getattr(module, "variance_epsilon", None) or getattr(module, "eps", None) or 1e-6
-
-    def normed(offset: float, casting: str) -> Forward:
-        # not in place: a gradient may be used twice
-        rest = (eps, offset, casting, False)
-        return lambda x: LigerRMSNormFunction.apply(x, module.weight, *rest)
-
-    return [normed(0.0, "llama"), normed(1.0, "gemma")]
 
 
 def _changes(model: Any) -> list[Change]:
@@ -208,10 +208,3 @@ def _owners(model: Any) -> Iterable[Any]:
     yield from modules
     yield from (sys.modules[name] for name in files if name in sys.modules)
     yield from (torch.nn, torch.nn.functional)
-
-
-def _put(owner: Any, name: str, value: Any) -> None:
-    if value is not MISSING:
-        setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)

@@ -42,7 +42,13 @@ class _FusedOptimizer(Switch):
             for group in optimizer.param_groups:
                 before = self._before.setdefault(id(group), (group["fused"], group["foreach"]))
                 group["fused"], group["foreach"] = (True, False) if on else before
-                _move_counts(optimizer, group, bool(group["fused"] or group.get("capturable")))
+                # A fused step counts on the device; counting there makes the other kinds wait.
+                on_device = bool(group["fused"] or group.get("capturable"))
+                for parameter in group["params"]:
+                    count = optimizer.state.get(parameter, {}).get("step")
+                    if isinstance(count, torch.Tensor):
+                        where = parameter.device if on_device else "cpu"
+                        optimizer.state[parameter]["step"] = count.to(where)
 
     def edits(self) -> list[Edit]:
         return self.added("fused=True", self._able())
@@ -55,15 +61,6 @@ class _FusedOptimizer(Switch):
             and not each.defaults.get("differentiable")
             and all(torch.is_floating_point(p) for g in each.param_groups for p in g["params"])
         ]
-
-
-def _move_counts(optimizer: Any, group: Any, on_device: bool) -> None:
-    """A fused step counts on the device; counting there makes the other kinds wait."""
-    for parameter in group["params"]:
-        count = optimizer.state.get(parameter, {}).get("step")
-        if isinstance(count, torch.Tensor):
-            where = parameter.device if on_device else "cpu"
-            optimizer.state[parameter]["step"] = count.to(where)
 
 
 class _ForeachOptimizer(Switch):
