@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # whoever runs these says which one failed
-_REPORTED = frozenset({"analyses", "guesses", "rungs"})
+_REPORTED = frozenset({"analyses", "applied", "guesses", "rungs"})
 # what a field of a declaration must be at least, by its annotation
 _FIELDS: dict[Any, Any] = {
     str: str,

@@ -80,13 +80,14 @@ def command(
 
     project = settings(isolated=isolated)
     gates = partial(_gates, conditions, project)
-    if any(results := [read_tried(path) for path in (a, b)]):
-        if not all(results) or more or region or compile_seconds:
+    before, after = (read_tried(path) for path in (a, b))
+    if before or after:
+        if not (before and after) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
         from foretrace.analyze.compare.tries import compare_tries
         from foretrace.show.render.comparison import try_comparison
 
-        changed = compare_tries(*results)
+        changed = compare_tries(before, after)
         outcomes = [gate.check(changed) for gate in gates("tries")]
         use.answer_in_sections(form, changed, lambda: try_comparison(changed))
         return 1 if _fails(outcomes, form) else 0

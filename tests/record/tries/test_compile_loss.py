@@ -33,7 +33,7 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Any:
         return run
 
     monkeypatch.setattr(torch, "compile", compiled)
-    switch = applied()["compile_loss"].switch(Session(__file__))
+    switch = applied()["compile_loss"](Session(__file__))
     switch.ran = ran  # type: ignore[attr-defined]
     return switch
 

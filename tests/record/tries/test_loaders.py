@@ -26,7 +26,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(on: bool, **options: Any) -> tuple[Any, Any]:
-    switch = applied()["loader_workers"].switch(Session(__file__))
+    switch = applied()["loader_workers"](Session(__file__))
     switch.turn(on)
     return DataLoader(DATA, **options), switch
 
@@ -72,7 +72,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(Session, "device", "cuda")
-    return applied()["pinned_loader"].switch(Session(__file__))
+    return applied()["pinned_loader"](Session(__file__))
 
 
 def test_a_copy_from_pinned_memory_need_not_wait(copied: Any) -> None:

@@ -48,7 +48,7 @@ class HouseRMSNorm(torch.nn.Module):
 def switch(name: str, *modules: Any) -> tuple[Any, Any]:
     session = Session("train.py")
     session.outermost = torch.nn.Sequential(*modules)
-    return applied(gated_mlp.__name__)[name].switch(session), session.outermost
+    return applied(gated_mlp.__name__)[name](session), session.outermost
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_ligers_recipe_is_taken_back_whole() -> None:
         assert model.forward.__module__.startswith("liger_kernel.")
         assert model.model.layers[0].mlp.forward.__module__.startswith("liger_kernel.")
         assert modeling_llama.apply_rotary_pos_emb.__module__.startswith("liger_kernel.")
-        assert applied()["liger"].switch(turned.session).why_not().endswith("already")
+        assert applied()["liger"](turned.session).why_not().endswith("already")
         turned.turn(False)
         assert [dict(vars(each)) for each in owners] == before
 
@@ -186,7 +186,7 @@ def test_liger_needs_a_module_that_matches(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_happens_before_the_model_is_known() -> None:
     for name in ("gated_mlp", "liger"):
-        found = applied(gated_mlp.__name__)[name].switch(Session("train.py"))
+        found = applied(gated_mlp.__name__)[name](Session("train.py"))
         found.turn(True)
         assert found.why_not()
 

@@ -27,7 +27,7 @@ def llama(kind: str) -> Any:
 def switch(*models: Any) -> Any:
     session = Session("train.py")
     session.outermost = torch.nn.ModuleList(models)
-    return applied()["sdpa"].switch(session)
+    return applied()["sdpa"](session)
 
 
 def test_a_model_inside_another_module_is_switched_and_back(

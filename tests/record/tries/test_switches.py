@@ -27,7 +27,7 @@ def precision() -> Iterator[None]:
 def _switch(name: str, module: object) -> Switch:
     session = Session("train.py")
     session.outermost = module
-    return applied()[name].switch(session)
+    return applied()[name](session)
 
 
 @pytest.mark.usefixtures("precision")
@@ -76,7 +76,7 @@ def test_the_line_to_write_compiles_the_module(model: torch.nn.Module) -> None:
     session = Session("train.py")
     session.outermost = model
     session.made_at[id(model)] = 7
-    (edit,) = applied()["compile"].switch(session).edits()
+    (edit,) = applied()["compile"](session).edits()
     named = {"torch": torch, "model": model, "backend": backend}
     line = edit.words.format(name="model").replace(")", ", backend=backend)").replace("(,", "(")
     exec(line, named)

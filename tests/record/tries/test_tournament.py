@@ -24,7 +24,7 @@ from foretrace.record.tries.rounds import (
 from foretrace.record.tries.tournament import Tournament, TryOptions, tried
 
 pytest.importorskip("torch")
-from foretrace.record.tries.session import Applied, Switch
+from foretrace.record.tries.session import Switch
 
 SOURCE = "import torch\nmodel = Net()\noptimizer = torch.optim.AdamW(model.parameters())\n"
 # how many times faster each fix makes a step, and how far it moves the losses
@@ -32,8 +32,8 @@ FACTORS = {"fused": (1.5, 0.0), "graph": (2.0, 0.0), "same": (1.0, 0.0), "rounds
 KEPT = Kept([2.0, 1.5], [])
 
 
-def fix(name: str, **more: Any) -> Applied:
-    return Applied(name, name, f"write {name}", Switch, **more)
+def fix(name: str, **more: Any) -> type[Switch]:
+    return type(name, (Switch,), {"name": name, "title": name, "write": f"write {name}", **more})
 
 
 class MadeUp:
@@ -72,7 +72,7 @@ EDITS = {"fused": [Edit("add", "fused=True", 3, "AdamW")]}
 
 def played(
     tmp_path: Path,
-    fixes: list[Applied],
+    fixes: list[type[Switch]],
     answers: Any = (),
     made_up: type[MadeUp] = MadeUp,
     **options: Any,

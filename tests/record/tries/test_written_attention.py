@@ -33,7 +33,7 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return original(*given, **options)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
-    switch = applied()["written_attention"].switch(Session(__file__))
+    switch = applied()["written_attention"](Session(__file__))
     switch.calls = calls  # type: ignore[attr-defined]
     yield switch
     switch.turn(False)

@@ -45,23 +45,7 @@ _PEERS = {
 def call_for(name: str, subject: BenchSubject, inputs: Tensors) -> Call:
     """The call by which contender `name` computes `subject` on these inputs."""
     if name == "quack":
-        from quack.mlp import mlp_func
-
-        x, gate, up, down = inputs[:4]
-        both = torch.stack((gate, up), dim=1).view(2 * gate.shape[0], -1)
-        leaves = tuple(tensor.detach().requires_grad_() for tensor in (x, both, down))
-        named = _PEERS["quack"][subject.activation]
-
-        def forward() -> Tensors:
-            with torch.no_grad():
-                return (mlp_func(x, both, down, activation=named),)
-
-        def training() -> Tensors:
-            y = mlp_func(*leaves, activation=named)
-            dx, d_both, d_down = torch.autograd.grad(y, leaves, inputs[-1])
-            return y, dx, d_both[0::2], d_both[1::2], d_down
-
-        return training if subject.trains else forward
+        return _quack_mlp(subject, inputs)
     if name == "liger" and subject.trains:  # Liger's backward overwrites its forward's inputs
         inputs = tuple(tensor.clone() for tensor in inputs)
     liger, ours = _functions(subject)
@@ -129,6 +113,26 @@ def _autotuned_with_tma(function: Function) -> Function:
             return compiled(*inputs)
 
     return run
+
+
+def _quack_mlp(subject: BenchSubject, inputs: Tensors) -> Call:
+    from quack.mlp import mlp_func
+
+    x, gate, up, down = inputs[:4]
+    both = torch.stack((gate, up), dim=1).view(2 * gate.shape[0], -1)
+    leaves = tuple(tensor.detach().requires_grad_() for tensor in (x, both, down))
+    named = _PEERS["quack"][subject.activation]
+
+    def forward() -> Tensors:
+        with torch.no_grad():
+            return (mlp_func(x, both, down, activation=named),)
+
+    def training() -> Tensors:
+        y = mlp_func(*leaves, activation=named)
+        dx, d_both, d_down = torch.autograd.grad(y, leaves, inputs[-1])
+        return y, dx, d_both[0::2], d_both[1::2], d_down
+
+    return training if subject.trains else forward
 
 
 def _liger_glu(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:

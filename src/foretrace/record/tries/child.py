@@ -47,7 +47,7 @@ class StepPlan:
         self.spec, self.session, self.say = spec, session, say
         known = applied(*spec.further)
         watched = list(known) if spec.watch else [*spec.on, *spec.turned]
-        self.switches = {name: known[name].switch(session) for name in watched}
+        self.switches = {name: known[name](session) for name in watched}
         self._keep_on()
         self.steps = 0
         self.over = False

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from msgspec import Struct
 
 from foretrace.record.profiling.patches import ModuleHook, replaced
 from foretrace.record.tries.rounds import Edit
@@ -147,35 +146,16 @@ class Session:
         return backward
 
 
-class Applied(Struct, frozen=True):
-    """One fix that needs no edit; the docstring of its `switch` is the manual.
-
-    `realises` are the predicted fixes (`analyze.fixes`) that it carries out. `tolerance` is how far
-    losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
-    while the script runs: the whole process has it. A `rare` one is only tried on request.
-    `environment` is set before its process starts. Of those in one `group` only one can be on.
-    One that `compiles` starts with an empty cache of Inductor, and takes long.
-    """
-
-    name: str
-    title: str
-    write: str
-    switch: Callable[[Session], Switch]
-    realises: tuple[str, ...] = ()
-    tolerance: float = 1e-3
-    devices: tuple[str, ...] = ("cuda", "cpu")
-    fresh: bool = False
-    rare: bool = False
-    environment: Mapping[str, str] = {}
-    group: str = ""
-    compiles: bool = False
-
-
 class Switch:
-    """One fix inside the script's process; with a `name` it is one that is tried (`Applied`).
+    """One fix that needs no edit, inside the script's process; one with a `name` is tried.
 
-    `top` is a statement that does the same at the top of the script. One that replaces a function
-    counts the `calls` of it: without any it says why it is `unused`.
+    Its docstring is the manual. `realises` are the predicted fixes (`analyze.fixes`) that it
+    carries out. `tolerance` is how far losses may differ from those of the untouched script, as a
+    share. A `fresh` one cannot be turned while the script runs: the whole process has it. A `rare`
+    one is only tried on request. `environment` is set before its process starts. Of those in one
+    `group` only one can be on. One that `compiles` starts with an empty cache of Inductor, and
+    takes long. `top` is a statement that does the same at the top of the script. One that replaces
+    a function counts the `calls` of it: without any it says why it is `unused`.
     """
 
     name = title = write = group = top = unused = ""

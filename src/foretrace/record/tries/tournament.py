@@ -45,7 +45,7 @@ from foretrace.schema.documents.tries import (
 
 if TYPE_CHECKING:
     from foretrace.analyze.fixes import Predicted
-    from foretrace.record.tries.session import Applied
+    from foretrace.record.tries.session import Switch
 
 Say = Callable[[str], None]
 COSTLY_NS = 1_000_000_000  # first steps that take this much longer are worth a line
@@ -99,7 +99,7 @@ class Tournament:
     def __init__(
         self,
         told: TrySpec,
-        fixes: Mapping[str, Applied],
+        fixes: Mapping[str, type[Switch]],
         options: TryOptions,
         processes: Processes,
         say: Say,
@@ -208,7 +208,7 @@ class Tournament:
 
         self.rows = sorted(map(self._listed, self.fixes.values()), key=order)
 
-    def _listed(self, fix: Applied) -> TriedFix:
+    def _listed(self, fix: type[Switch]) -> TriedFix:
         """The row of a fix before it is tried: whether it applies, and what the replay says."""
         edits = self.facts.edits.get(fix.name, [])
         row = TriedFix(fix.name, fix.title, NOT_TRIED, patch.line_to_write(edits) or fix.write)
@@ -413,7 +413,7 @@ def _predicted(trace: Path) -> Predicted | None:
         return None
 
 
-def _share(known: Predicted, fix: Applied) -> float:
+def _share(known: Predicted, fix: type[Switch]) -> float:
     """What the fix leaves of a step, as the replay sees it. Its time of now is its own."""
     brings = [each.ns for each in known.fixes if each.fix in fix.realises]
     return min([*brings, known.now_ns]) / known.now_ns

@@ -11,18 +11,14 @@ from functools import cache
 from importlib import import_module
 
 from foretrace.base import plugins
-from foretrace.record.tries.session import Applied, Switch
-
-_FACTS = [field for field in Applied.__struct_fields__ if field != "switch"]
+from foretrace.record.tries.session import Switch
 
 
 @cache
-def applied(*further: str) -> dict[str, Applied]:
+def applied(*further: str) -> dict[str, type[Switch]]:
     """Every fix that can be applied, by name; the modules `further` declare some, too."""
     modules = [*plugins.modules(sys.modules[__name__]), *map(import_module, further)]
     kinds = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
-    found = plugins.entries(Applied, "foretrace.applied")
-    for kind in kinds:
-        if issubclass(kind, Switch) and kind.name:
-            found.append(Applied(switch=kind, **{fact: getattr(kind, fact) for fact in _FACTS}))
-    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+    kinds += plugins.entries(type, "foretrace.applied")
+    named = [kind for kind in kinds if issubclass(kind, Switch) and kind.name]
+    return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
