@@ -18,12 +18,12 @@ def pages() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.md"))}
 
 
-def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in pages() if name.startswith(incomplete)]
-
-
 @click.command("docs")
-@click.argument("page", required=False, shell_complete=_complete)
+@click.argument(
+    "page",
+    required=False,
+    shell_complete=lambda _ctx, _param, begun: [name for name in pages() if name.startswith(begun)],
+)
 @click.argument("document", required=False)
 def command(page: str | None, document: str | None) -> None:
     """Print PAGE of the documentation, as Markdown. Without PAGE, list the pages.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from foretrace.learn.lessons.sitting import Sitting
-    from foretrace.schema.lesson import Lesson
 
 
 @click.command("lesson", epilog="See: foretrace docs lessons")
@@ -66,7 +65,18 @@ def command(
 
     if wanted["list"] or (number is None and html is None):
         standing = {name: each.text for name, each in read_progress().lessons.items()}
-        click.echo(_listed(lessons(), standing) if as_json else list_text(lessons(), standing))
+        listed = [
+            {
+                "number": each.number,
+                "name": each.name,
+                "title": each.title,
+                "questions": len(each.steps),
+                "standing": standing.get(each.name, ""),
+            }
+            for each in lessons()
+        ]
+        document = json.dumps({"schema": 1, "lessons": listed}, ensure_ascii=False)
+        click.echo(document if as_json else list_text(lessons(), standing))
         return 0
     if html is None and number == "-":
         raise UsageError("the answers come from stdin: give the trace as a file, or add --html")
@@ -88,21 +98,6 @@ def command(
             _play(*chosen[0], again, as_json)
         opened = (trace for sitting, _ in chosen for trace in sitting.traces)
         return 1 if reading.fails(*opened) else 0
-
-
-def _listed(lessons: Sequence[Lesson], standing: dict[str, str]) -> str:
-    """The lessons as JSON, with how far the reader is."""
-    listed = [
-        {
-            "number": each.number,
-            "name": each.name,
-            "title": each.title,
-            "questions": len(each.steps),
-            "standing": standing.get(each.name, ""),
-        }
-        for each in lessons
-    ]
-    return json.dumps({"schema": 1, "lessons": listed}, ensure_ascii=False)
 
 
 def _sittings(

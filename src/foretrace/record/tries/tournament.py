@@ -260,10 +260,7 @@ class Tournament:
         if found.failure:
             return replace(row, state=RAISED, why=found.failure)
         state, why = (KEPT, "") if faster.is_gain else (NO_GAIN, faster.why_not)
-        return self._with_cost(replace(row, state=state, why=why), found)
-
-    def _with_cost(self, row: TriedFix, found: MeasuredPairs) -> TriedFix:
-        """The row with what its first steps cost, and when that is paid back."""
+        row = replace(row, state=state, why=why)
         cost = 0.0 if found.kept is None else found.kept.took_ns - self.kept.took_ns
         if cost < COSTLY_NS:
             return row
