@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.model.collectives import named
 from foretrace.model.trace import Trace
 from opened_traces import open_made
 
@@ -60,11 +59,6 @@ def test_the_op_states_what_the_kernel_does_not(tmp_path: Path) -> None:
     assert trace.kernels["bytes"].to_list() == [4000], "read once and written once"
 
 
-def test_a_message_one_way_counts_once(tmp_path: Path) -> None:
-    trace = traced(tmp_path, message("broadcast", 1000, 1000))
-    assert trace.kernels["bytes"].to_list() == [2000]
-
-
 def test_rows_of_one_size_and_group_are_one(tmp_path: Path) -> None:
     records = [message("allreduce", 8, 8), message("allreduce", 16, 16), message("allreduce", 8, 8)]
     found = traced(tmp_path, *records).collectives
@@ -95,19 +89,3 @@ def test_without_ranks_there_is_no_bus_bandwidth(tmp_path: Path) -> None:
     row = traced(tmp_path, record).collectives.row(0, named=True)
     assert row["algorithm_gbps"] > 0
     assert row["bus_gbps"] is None
-
-
-@pytest.mark.parametrize(
-    ("recorded", "collective"),
-    [
-        ("allreduce_coalesced", "all-reduce"),
-        ("all_gather_into_tensor_coalesced", "all-gather"),
-        ("reduce_scatter_tensor_coalesced", "reduce-scatter"),
-        ("all_to_all", "all-to-all"),
-        ("gather", "gather"),
-        ("reduce", "reduce"),
-        ("recv 0<-1", "receive"),
-    ],
-)
-def test_names(recorded: str, collective: str) -> None:
-    assert named(recorded) == collective

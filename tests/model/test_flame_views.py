@@ -16,7 +16,6 @@ from foretrace.model.trace import Trace
 from opened_traces import open_made, opened, overview
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
-FOUR = [(time, by) for time in ("gpu", "host") for by in ("module", "op")]
 Path_ = tuple[str, ...]
 
 
@@ -80,14 +79,6 @@ def test_modules_have_the_host_time_of_their_calls(training: Trace) -> None:
         calls[modules.path(event)] += int(host.length[event])
     for path, ns in calls.items():
         assert found[path, "forward"] == ns, path
-
-
-@pytest.mark.parametrize(("time", "by"), FOUR)
-def test_rows_with_one_number_have_one_stack(training: Trace, time: str, by: str) -> None:
-    stacked = FlameViews(training).of(time, by)
-    known: dict[int, object] = {}
-    for row, number in enumerate(stacked.number.tolist()):
-        assert known.setdefault(number, stacked.frames(row)) == stacked.frames(row)
 
 
 def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:

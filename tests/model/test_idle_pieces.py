@@ -27,14 +27,6 @@ def test_pieces_sum_to_every_cause_in_any_range(name: str) -> None:
         assert {CAUSES[at]: int(ns) for at, ns in enumerate(found) if ns} == wanted
 
 
-def test_pieces_touch_only_inside_a_gap() -> None:
-    trace = opened(traces()["llama_train_eager"])
-    pieces, every = idle_pieces(trace, trace.gaps), trace.gaps.every
-    gaps = int((every.start[1:] != every.end[:-1]).sum()) + 1
-    assert int((pieces.start[1:] != pieces.end[:-1]).sum()) + 1 == gaps
-    assert (pieces.start[1:] >= pieces.end[:-1]).all()
-
-
 def test_a_gap_with_launches_that_ran_nowhere_is_unproven() -> None:
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
     gaps, calls = trace.gaps.every, np.unique(trace.gpu.launch)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import foretrace as ft
 from corpus.build import instant
 from corpus.builder import TraceBuilder
-from corpus.places import PUBLIC, recorded_traces
+from corpus.places import recorded_traces
 from foretrace.model.flame import Stacks
 from foretrace.model.modules import ModuleWork
 from foretrace.model.trace import Trace
@@ -119,16 +118,6 @@ def test_modules_of_a_cpu_have_its_time(tmp_path: Path) -> None:
     assert not trace.ledger.count("cpu_crossing")
 
 
-def test_threads_number_their_ops_on_their_own(tmp_path: Path) -> None:
-    """The autograd thread runs a forward op with a number that the main thread used as well."""
-    program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)
-    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
-    program.node("MmBackward0", 12_000, 500, 7).kernel(12_100, 200, AUTOGRAD)
-    program.op("aten::tanh", 20_000, 500, 7, AUTOGRAD)
-    trace = program.opened(tmp_path)
-    assert _times(trace)["Net_0/Linear_0"] == (100, 200, 0)
-
-
 def test_a_module_inside_the_backward_pass_is_recomputed(tmp_path: Path) -> None:
     program = Program().module("Net_0", 0, 10_000).module("Block_0", 1_000, 2_000)
     program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
@@ -197,14 +186,3 @@ def test_stacks_and_outermost_rows_add_up(path: Path) -> None:
     whole = int(trace.gpu.length.sum())
     assert sum(stack.ns for stack in Stacks(trace).every()) == whole
     assert not trace.modules.rows or _total(trace.modules.rows) == whole
-
-
-@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
-@pytest.mark.parametrize("name", ["sglang_decode", "vllm_decode_full"])
-def test_replayed_kernels_have_the_modules_of_their_capture(name: str) -> None:
-    path = Path(PUBLIC) / "serving" / name / "replay.json.gz"
-    if not path.exists():
-        pytest.skip(f"no {name} among the public traces")
-    rows = ft.open(path, cache=False).modules.rows
-    owned = sum(row.total_ns for row in rows if row.kind and not row.path)
-    assert owned > 0.99 * _total(rows)

@@ -16,8 +16,6 @@ from foretrace.base.budget import Limits
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import CODES
 
-MI300 = {"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "warpSize": 64, "numSms": 304}
-
 
 def opened(doc: Doc, folder: Path, **limits: int) -> Trace:
     path = folder / "t.json"
@@ -62,10 +60,6 @@ def test_a_card_that_is_not_in_the_table(tmp_path: Path) -> None:
     )
     assert "Z9000" in note(trace, "unknown_device").text
     assert note(opened(g0(), tmp_path), "unknown_device") is None
-
-
-def test_an_amd_card_without_a_name(tmp_path: Path) -> None:
-    assert opened(g0().head(deviceProperties=[MI300]), tmp_path).about.arch == "gfx94"
 
 
 @pytest.mark.parametrize("events", [0, 1, 5, 25, 26, 27])

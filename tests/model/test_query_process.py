@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
-import socket
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -116,43 +111,3 @@ def test_what_ends_the_viewer_ends_its_query(number: signal.Signals) -> None:
         running.send_signal(number)
         running.wait(30)
     processes.until_gone(started)
-
-
-class LateLine:
-    """A line whose reader looks up its number, and begins to wait at that number later: as the
-    socket's own code does on a machine that is busy.
-    """
-
-    def __init__(self, line: socket.socket) -> None:
-        self.line, self.heard = line, False
-        self.looked_up, self.killed = threading.Event(), threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.line, name)
-
-    def recv(self, _: int) -> bytes:
-        number = self.line.fileno()
-        self.looked_up.set()
-        self.killed.wait(10)
-        self.heard = bool(select.select([number], [], [], 5)[0])
-        return b""
-
-
-def test_what_is_ended_never_waits_for_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = QueryProcess()
-    line, wait = LateLine(process._line), process._process.wait
-
-    def later() -> int:
-        status = wait()
-        threading.Timer(0.3, line.killed.set).start()
-        return status
-
-    monkeypatch.setattr(process, "_line", line)
-    monkeypatch.setattr(process._process, "wait", later)
-    with ThreadPoolExecutor() as threads:
-        running = threads.submit(process.run, TRACE, ENDLESS, Limits(), 10)
-        line.looked_up.wait(10)
-        process.close()
-        with contextlib.closing(QueryProcess()):  # its line may have the same number
-            assert isinstance(running.exception(), LimitError)
-    assert line.heard

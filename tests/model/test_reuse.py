@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from corpus.builder import TraceBuilder
-from foretrace.read import recordings
-from opened_traces import open_made, opened
-from statements.places import ladder
+from opened_traces import open_made
 
 BF16 = "c10::BFloat16"
 SMALL, LARGE = [4096, 2048], [8192, 4096]  # 16.8 MB and 67.1 MB of bf16; an H200's L2 has 62.9 MB
 H200 = {"id": 0, "name": "NVIDIA H200", "numSms": 132, "computeMajor": 9, "computeMinor": 0}
-A100 = {"id": 0, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108}
 Launch = tuple[str, list[list[int]], int]
 
 
@@ -57,23 +54,6 @@ def test_a_kernel_that_beats_hbm_from_l2_is_explained(tmp_path: Path) -> None:
     ]
 
 
-def test_what_ran_in_between_is_counted(tmp_path: Path) -> None:
-    """The result of gelu, a fill of 4.2 MB, the sum of the result."""
-    case = last_case(
-        tmp_path,
-        ("aten::gelu", [SMALL], 8_000),
-        ("aten::fill_", [[1024, 2048]], 2_000),
-        ("aten::sum", [SMALL], 3_000),
-    )
-    (found,) = case["cache_use"]["inputs"]
-    assert (found["op"], found["before_ns"], found["between_bytes"]) == (
-        "aten::gelu",
-        4_000,
-        4_194_304,
-    )
-    assert case["cache_use"]["verdict"] == "certain"
-
-
 def test_of_several_results_of_one_size_the_last_is_likely(tmp_path: Path) -> None:
     """Neither fill has been read: which of the two the sum reads is not in the trace."""
     fill = ("aten::fill_", [SMALL], 8_000)
@@ -113,28 +93,3 @@ def test_traffic_in_between_empties_l2(tmp_path: Path) -> None:
         ("aten::sum", [SMALL], 3_000),
     )
     assert case["cache_use"]["verdict"] == "doubted"
-
-
-def test_a_recorded_gated_mlp() -> None:
-    """The Gemma of the ladder: gate matmul, gelu, up matmul, then the mul of both."""
-    cases = ladder("model_gemma_4x512x4x768x12x3072x32000").kernel_cases
-    (case,) = cases.filter(cases["bound"] == "l2").iter_rows(named=True)
-    assert case["limited_by"] == "from L2: mm wrote 12.6 MB 12.4 us before (57% of its roof)"
-    inputs = case["cache_use"]["inputs"]
-    assert [(each["op"], each["bytes"], each["between_bytes"]) for each in inputs] == [
-        ("aten::mm", 12_582_912, 0),
-        # the up matmul in between reads 3.1 + 4.7 MB and writes 12.6 MB
-        ("aten::gelu", 12_582_912, 3_145_728 + 4_718_592 + 12_582_912),
-    ]
-
-
-def test_a_recorded_training_step() -> None:
-    cases = opened(recordings.traces()["llama_train_eager"]).kernel_cases
-    found = {
-        row["short"]: row for row in cases.filter(cases["bound"] == "l2").iter_rows(named=True)
-    }
-    assert (
-        found["pow"]["limited_by"]
-        == "from L2: copy_ wrote 16.8 MB 31.6 us before (57% of its roof)"
-    )
-    assert set(found) == {"pow", "copy f32->bf16", "mul by scalar f32"}

@@ -8,7 +8,6 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.model.captures.join import size_in
 from foretrace.model.costs import Context
 from foretrace.model.serving import NONE, Requests, ServedBatch, context_of, served_batch
 from model.test_utilization import H200, MM
@@ -56,12 +55,6 @@ def test_an_annotation_is_read(name: str, wanted: ServedBatch) -> None:
 )  # fmt: skip
 def test_other_names_say_nothing(name: str) -> None:
     assert served_batch(name) is None
-
-
-def test_the_tokens_of_a_batch_choose_its_graph() -> None:
-    assert size_in(COUNTED) == 544
-    assert size_in("execute_context_0(0)_generation_32(32)") == 32
-    assert size_in("forward") is None
 
 
 def test_sums_and_kinds() -> None:

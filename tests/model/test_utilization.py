@@ -10,7 +10,6 @@ from corpus.builder import TraceBuilder
 from foretrace.model.utilization import Utilization, utilization
 from foretrace.read import recordings
 from opened_traces import open_made, opened
-from statements.places import ladder
 
 H200 = {
     "deviceProperties": [
@@ -65,17 +64,3 @@ def test_helpers_of_attention_are_no_matmuls() -> None:
     assert found.note.startswith("FLOP of matmuls and attention;")
     assert found.mfu_gpu == pytest.approx(0.213, abs=0.002)
     assert found.model_flops == 4_490_388_373_504
-
-
-def test_a_run_record_gives_the_wall_time() -> None:
-    found = utilization(ladder("mlp_compiled_64x128x768x3072"))
-    assert not found.profiled
-    assert found.mfu_wall == pytest.approx(0.51, abs=0.005)
-    assert found.mfu_gpu == pytest.approx(0.519, abs=0.005)
-
-
-def test_calls_of_a_region_instead_of_steps() -> None:
-    trace = ladder("mlp_eager_64x128x768x3072")
-    (calls,) = trace.spans.region_groups().values()
-    found = utilization(trace, calls)
-    assert found.model_flops == 3 * 38_654_705_664

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -50,21 +49,6 @@ def test_steps_that_compile_are_not_recorded(
     assert json.loads((tmp_path / "t.run.json").read_text())["timing"]["calls_timed"] > 0
 
 
-def test_a_training_that_ends_early_says_how_many_steps_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from torch._dynamo.utils import counters
-
-    compiled_before = Counter({"total": 5})  # by earlier work of this process
-    monkeypatch.setitem(counters, "frames", compiled_before)
-    recording = StepRecording(tmp_path / "t", show=False)
-    for _ in range(7):
-        step()
-        recording.step()
-    recording.finish()
-    assert f"1 step in {tmp_path / 't.json.gz'}; see" in capsys.readouterr().err
-
-
 def test_a_short_training_is_told_what_it_needs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,17 +87,6 @@ def test_no_error_reaches_the_training(tmp_path: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr().err.splitlines()  # torch logs its own profilers there
     (line,) = [line for line in said if line.startswith("foretrace: ")]
     assert "profiler" in line
-
-
-def test_a_training_without_what_shows_traces_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Recording needs torch alone; the first screen needs polars."""
-    monkeypatch.setitem(sys.modules, "foretrace.show.overview", None)
-    recording = StepRecording(tmp_path / "t")
-    recording._tell(tmp_path / "t.json.gz", 3)
-    recording.finish()
-    assert "foretrace: ModuleNotFoundError: " in capsys.readouterr().err
 
 
 def test_epochs_of_a_watched_loader_are_one_training(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
@@ -16,23 +13,15 @@ from foretrace.model.compiled.assemble import (
     graph_name,
     parts,
 )
-from foretrace.model.compiled.provenance import Matcher, Provenance, credited
-from foretrace.model.compiled.scheduler import parse_graph, tensor
+from foretrace.model.compiled.provenance import Matcher
+from foretrace.model.compiled.scheduler import parse_graph
 from foretrace.read.compiler import CompilerLogs, read
 from foretrace.schema.compiler import (
-    Access,
-    FxGraph,
-    GraphNode,
     KernelCall,
     NamedTensor,
     SourceLine,
 )
-from foretrace.show.render.terminal import drawn
-from foretrace.show.render.why_page import PARTS, first_screen, sections
 from model.compiled.recorded import DATA, RUNS, compiled, logs, record
-
-FOLDER = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "none")) / "torch_trace"
-LOGS = sorted(FOLDER.glob("*.log*")) if FOLDER.is_dir() else []
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -156,36 +145,6 @@ def test_a_module_of_torch_has_the_line_that_calls_it(where: str) -> None:
     assert (found.function, found.graphs[0].nodes[0].source) == (line, line)
 
 
-def test_a_library_call_performs_its_own_node() -> None:
-    """Inductor lists a scatter with the kernel that copies its operand, and no handle for it."""
-    source = {name: SourceLine("m.py", at) for at, name in enumerate(("mul", "scatter_add"), 3)}
-    nodes = tuple(
-        GraphNode(name, f"torch.ops.aten.{name}.default", source=line)
-        for name, line in source.items()
-    )
-    graph, stored = FxGraph("post_grad", nodes), Access(NamedTensor("buf0"), "store", None)
-    copy = KernelCall("cpp_fused_mul_0", False, "cpp_fused_mul_0:1", nodes=("scatter_add", "mul"))
-    scatter = KernelCall("aten.scatter_reduce_.two", True, accesses=(stored,))
-    calls = credited(Matcher("", graph, (), {}).matched([copy, scatter]), graph)
-    assert [call.nodes for call in calls] == [("mul",), ("scatter_add",)]
-    stacks = {copy.handle: tuple(f'  File "m.py", line {at}, in f\n' for at in (3, 4))}
-    recorded = Provenance({copy.handle: copy.nodes}, stacks)
-    lines = [[line.line for line in recorded.located(each, graph).sources] for each in calls]
-    assert lines == [[3], [4]]
-
-
-@pytest.mark.skipif(not LOGS, reason="FORETRACE_PUBLIC_TRACES names no folder with torch_trace")
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_a_public_log_opens(path: Path) -> None:
-    found = why.explain(why.load(path))
-    assert found.stages
-    assert found.kernels
-    assert drawn(first_screen(found)).count("\n") < 25
-    assert drawn(sections(found, PARTS, 20))
-    lost = 1 if "corrupted" in path.name else 0
-    assert found.ledger.skipped == lost
-
-
 DYNAMO = """class GraphModule(torch.nn.Module):
     def forward(self, L_x_: "bf16[s77, 128][128, 1]cuda:0", s77: "Sym(s77)"):
         l_x_ = L_x_
@@ -206,23 +165,6 @@ class body(torch.nn.Module):
         return b
 """
 
-JOINT = """
-class joint_helper(torch.nn.Module):
-    def forward(
-        self,
-        primals_1: "f32[4, 8][8, 1]cpu",  # PlainAOTInput(idx=0)
-        primals_2: "f32[8][1]cpu",  # PlainAOTInput(idx=1)
-    ):
-         # File: model.py:3, code: y = x + 1
-        add: "f32[4, 8]" = torch.ops.aten.add.Tensor(primals_1, 1)
-        this line is not Python = (
-        mm: "f32[4, 4]" = torch.ops.aten.mm.default(add, primals_1)
-        return pytree.tree_unflatten([
-            mm,  # PlainAOTOutput(idx=0)
-            add,  # SavedForBackwardsAOTOutput(idx=0)
-        ], self._out_spec)
-"""
-
 
 def test_nodes_with_their_lines() -> None:
     graph = parse_graph(DYNAMO, "dynamo")
@@ -241,27 +183,3 @@ def test_nodes_with_their_lines() -> None:
     assert graph.nodes[3].tensor is None
     assert {each.name for each in graph.inputs} == {"l_x_", "s77"}
     assert graph.outputs == ("getitem", "linear")
-
-
-def test_inputs_and_outputs_one_to_a_line() -> None:
-    graph = parse_graph(JOINT, "joint")
-    assert [each.name for each in graph.inputs] == ["primals_1", "primals_2"]
-    assert [node.name for node in graph.nodes] == ["add", "mm"]
-    assert graph.nodes[0].source == SourceLine("model.py", 3, "", "y = x + 1")
-    assert graph.outputs == ("mm", "add")
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("bf16[64, 128][128, 1]cuda:0", ("bf16", (64, 128), (128, 1), "cuda:0")),
-        ("f32[]", ("f32", (), (), "")),
-        ("i64[][]cpu", ("i64", (), (), "cpu")),
-        ("f32[s0 + 1, 2*s1]", ("f32", ("s0 + 1", "2*s1"), (), "")),
-    ],
-)
-def test_tensors(text: str, wanted: tuple[object, ...]) -> None:
-    made = tensor("a", text)
-    assert made is not None
-    assert (made.dtype, made.shape, made.stride, made.device) == wanted
-    assert tensor("a", "Sym(s77)") is None

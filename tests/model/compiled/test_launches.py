@@ -12,8 +12,7 @@ from msgspec.structs import replace
 import foretrace
 from corpus.builder import TraceBuilder
 from foretrace.model.compiled.assemble import assemble
-from foretrace.model.compiled.launches import Launches, Wrapper, aligned, by_order
-from foretrace.model.compiled.syntax import solve
+from foretrace.model.compiled.launches import Launches, Wrapper, by_order
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import Compilation, CompilerRun, GeneratedKernel, KernelCall
 from model.compiled.recorded import DATA, joined, logs
@@ -86,14 +85,6 @@ def test_dynamic_sizes_come_from_the_launches() -> None:
     assert [each.bytes for each in gelu.runs] == [393_216 * 6 * batch for batch in (8, 64, 32)]
 
 
-def test_forward_and_backward_of_one_compilation() -> None:
-    run, trace = run_of("llama_train"), trace_of("llama_train")
-    found = joined(run, trace)
-    graphs = [run.compilations[0].calls[each.call].graph for each in found.calls]
-    assert (graphs.count(0), graphs.count(1)) == (69, 111)
-    assert {len(each.runs) for each in found.calls} == {3}
-
-
 def test_a_log_of_another_run_explains_nothing() -> None:
     for run in (run_of("unfusable"), run_of("llama_train"), _run()):
         found = joined(run, trace_of("mlp"))
@@ -109,16 +100,6 @@ def wrapper(*names: str) -> Wrapper:
     return Wrapper(0, "0/0", 0, calls, tuple(range(len(names))), kernels)
 
 
-def test_ops_follow_calls() -> None:
-    made = wrapper(
-        "extern_kernels.mm", "triton_a", "torch.ops.test.baz.default", "extern_kernels.mm"
-    )
-    called = ["aten::mm", "aten::empty", "triton_a", "test::baz", "aten::mm", "aten::mm"]
-    assert aligned(called, made) == [(0, 0), (2, 1), (3, 2), (4, 3)]
-    assert aligned(["triton_a", "aten::mm"], made) == [(0, 1), (1, 3)]
-    assert aligned(["graph_3_triton_a"], made) == [(0, 1)]
-
-
 def test_kernels_of_a_cuda_graph_follow_calls() -> None:
     made = wrapper(
         "extern_kernels.mm", "triton_a", "extern_kernels.mm", "extern_kernels.mm", "triton_b"
@@ -132,24 +113,6 @@ def test_kernels_of_a_cuda_graph_follow_calls() -> None:
     filled = ["gemm", "triton_a", "Memset", "gemm", "Memset", "gemm", "triton_b"]
     found = {0: [0], 1: [1], 2: [2, 3], 3: [4, 5], 4: [6]}
     assert by_order(filled, made, {2, 4}) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "wanted"),
-    [
-        ("s77", 5, {"s77": 5}),
-        ("128*s77", 256, {"s77": 2}),
-        ("s77*128", 256, {"s77": 2}),
-        ("2*(3*s0)", 12, {"s0": 2}),
-        ("128*s77", 100, {}),
-        ("s0*s1", 12, {}),
-        ("s0+1", 12, {}),
-        (7, 7, {}),
-        ("(", 7, {}),
-    ],
-)
-def test_one_symbol_is_solved(text: str | int, value: int, wanted: dict[str, int]) -> None:
-    assert solve(text, value) == wanted
 
 
 def _run(*compilations: Compilation) -> CompilerRun:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from foretrace.model.compiled.scheduler import parse_choices, parse_nodes, walk
 from foretrace.schema.compiler import FusionChoice, NamedTensor, SchedulerNode
-from model.compiled.recorded import RUNS, logs, message, texts_of
+from model.compiled.recorded import logs, message, texts_of
 
 DYNAMIC = """BEFORE FUSION
 op0: SchedulerNode(ComputedBuffer)
@@ -59,15 +57,6 @@ def test_the_gemms_and_the_loop_of_an_mlp() -> None:
     assert nodes[3].returned == ("buf3",)
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_as_many_nodes_as_the_fusion_log_counts(run: str) -> None:
-    fusion = "\n".join(each.text for each in logs(run).texts if each.channel == "fusion")
-    first = [line for line in fusion.splitlines() if "attempting fusion (1/" in line]
-    counted = [int(line.split(": ")[1].split()[0]) for line in first]
-    listed = [each.text for each in logs(run).texts if each.channel == "ir_pre_fusion"]
-    assert [len(parse_nodes(text)) for text in listed] == counted
-
-
 def test_members_after_fusion_are_the_nodes_before() -> None:
     before, after = (
         _nodes("llama_train", "0/0", channel) for channel in ("ir_pre_fusion", "ir_post_fusion")
@@ -78,15 +67,6 @@ def test_members_after_fusion_are_the_nodes_before() -> None:
         assert {name for node in first for name in node.writes} == {
             name for node in last for name in node.writes
         }
-
-
-def test_a_fused_node_a_scan_and_the_parts_of_a_sort() -> None:
-    (first,) = _nodes("unfusable", "0/0", "ir_post_fusion")
-    assert first[1].members == ("op1", "op2", "op4", "op3")
-    assert (first[1].kind, first[1].returned) == ("scan", ("buf3", "buf4"))
-    (second,) = _nodes("unfusable", "1/0", "ir_post_fusion")
-    assert [each.kind for each in second] == ["extern", "unpack", *["reduction"] * 3]
-    assert dict(second[3].index)["buf3"] == "c0 + 1024*c1, {c0: 1024, c1: 8}"
 
 
 def test_symbols_mutations_and_foreach() -> None:
@@ -123,12 +103,6 @@ def test_the_534_refusals_of_a_training_step() -> None:
         words[each.words.split(" (")[0]] += each.times
     assert words == Counter(line.split(": ", 1)[1].split(" (")[0] for line in lines)
     assert {each.graph for each in refused} == {0, 1}
-
-
-def test_a_refusal_is_asked_again_in_every_round() -> None:
-    found = {(each.a, each.b): each for each in parse_choices(texts_of("unfusable", "1/0"))}
-    assert found["op3", "op4"] == FusionChoice("op3", "op4", False, "no shared data", 3)
-    assert found["op5", "op6"] == FusionChoice("op5", "op6", True)
 
 
 def test_a_pair_that_was_slower_as_one_kernel() -> None:

@@ -93,15 +93,6 @@ def test_calls_in_order_with_what_they_move() -> None:
     assert (again.handle, again.bytes) == ("", 3 * 1024 * 2)
 
 
-def test_dynamic_sizes_stay_text() -> None:
-    code = WRAPPER.replace("25165824", "393216*s77").replace("(64, 128, 3072)", "(s77, 128, 3072)")
-    fused = parse_wrapper(code)[1][1]
-    assert fused.arguments[2] == "393216*s77"
-    assert fused.accesses[0].tensor.shape == ("s77", 128, 3072)
-    assert fused.bytes is None
-    assert "exact" not in {access.certainty for access in fused.accesses}
-
-
 def test_partitions_are_followed_where_they_are_called() -> None:
     code = (
         HEAD

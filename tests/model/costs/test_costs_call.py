@@ -3,8 +3,7 @@
 import pytest
 from worked_examples import call
 
-from foretrace.model.costs import OpCall, Tensor, cost
-from foretrace.model.costs._call import FLOATING, INTEGER, broadcast, promote, with_number
+from foretrace.model.costs import OpCall, cost
 from foretrace.model.costs.matmul import OPERANDS
 
 
@@ -17,29 +16,6 @@ class TestOpCall:
         ["", "", "", "", "[1, -2]"],
         list_type="c10::Half",
     )
-
-    def test_tensors_and_their_absence(self) -> None:
-        assert self.call.tensor(0) == Tensor((2, 3), "float", (3, 1))
-        assert self.call.tensor(3) == Tensor((), "double", ())
-        assert [self.call.tensor(index) for index in (-1, 1, 2, 4, 9)] == [None] * 5
-
-    def test_lists(self) -> None:
-        assert self.call.tensors(2) == (
-            Tensor((4,), "c10::Half", (1,)),
-            Tensor((5,), "c10::Half", (1,)),
-        )
-        assert self.call.tensors(0) is None
-        assert OpCall("x", [[]], ["TensorList"]).tensors(0) is None, (
-            "more than 30 tensors look like none"
-        )
-
-    def test_every_tensor_in_order(self) -> None:
-        assert [tensor.dims for tensor in self.call.every_tensor()] == [(2, 3), (4,), (5,), ()]
-
-    def test_the_operand_type_is_that_of_the_first_tensor_with_dimensions(self) -> None:
-        assert self.call.operand_type == "float"
-        assert OpCall("x", [[], [3]], ["double", "c10::Half"]).operand_type == "c10::Half"
-        assert OpCall("x", [[], []], ["double", "Scalar"]).operand_type is None
 
     @pytest.mark.parametrize("dims", [None, "2", 5, [[1]], [-1, 2], [1.5], ["a"]])
     def test_malformed_dims_are_no_tensor(self, dims: object) -> None:
@@ -87,21 +63,3 @@ def test_the_buffer_of_the_result_is_no_operand() -> None:
         assert found.flops == 2 * 32 * 16 * 8
         assert cost(with_out) == found
         assert with_out.every_tensor()[: OPERANDS[op]] == alone.every_tensor()
-
-
-def test_broadcast() -> None:
-    assert broadcast((4, 1, 3), (5, 1)) == (4, 5, 3)
-    assert broadcast((0,), (1,)) == (0,)
-    assert broadcast((2,), (3,)) is None
-    assert broadcast() == ()
-
-
-def test_promotion() -> None:
-    assert promote(["c10::Half", "c10::BFloat16"]) == "float"
-    assert promote(["c10::Half", "c10::BFloat16", "double"]) == "double"
-    assert promote(["long int", "c10::Half"]) == "c10::Half"
-    assert promote(["bool", "unsigned char"]) == "unsigned char"
-    assert promote([]) == ""
-    assert with_number("int", FLOATING) == "float"
-    assert with_number("c10::Half", FLOATING) == "c10::Half"
-    assert with_number("", INTEGER) == "long int"

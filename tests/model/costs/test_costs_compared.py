@@ -10,10 +10,8 @@ import csv
 import os
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-import foretrace
 from foretrace.model import costs
 from foretrace.model.costs import Cost, OpCall
 from foretrace.model.serving import context_of
@@ -86,50 +84,3 @@ def test_flop_of_matmuls_and_attention_agree(name: str) -> None:
     assert len(matmuls) >= 5
     for row, cost in matmuls:
         assert cost.flops == pytest.approx(float(row["GFLOPS"]) * 1e9, rel=WITHIN), row["name"]
-
-
-@pytest.mark.public
-@pytest.mark.parametrize("name", NAMES)
-def test_what_has_no_flop_here_is_what_the_page_names(name: str) -> None:
-    """Casts and copies compute nothing; the FLOP of norms depend on the kernel."""
-    silent = {
-        row["op category"]
-        for row in rows(name)
-        if row["GFLOPS"] and (cost := priced(name, row)) and not cost.flops
-    }
-    assert silent <= {"RMSNorm", "elementwise", "RoPE_fwd", "InferenceAttention", "reduce",
-                      "triton", "MoE_unfused"}  # fmt: skip
-
-
-@pytest.mark.public
-@pytest.mark.parametrize("name", NAMES)
-def test_more_kernel_time_has_a_cost(name: str) -> None:
-    """TraceLens knows 99.0% and 91.3% of the kernel time."""
-    with (PUBLIC / "serving" / name / "tracelens.csv").open() as file:
-        table = list(csv.DictReader(file))
-    spent = [float(row["Kernel Time (µs)_sum"]) for row in table]
-    known = [ns for ns, row in zip(spent, table, strict=True) if row["has_perf_model"] == "True"]
-    kernels = foretrace.open(PUBLIC / "serving" / name / "replay.json.gz").kernels
-    costed = kernels.filter(pl.col("bytes").is_not_null())
-    share = costed["dur_ns"].sum() / kernels["dur_ns"].sum()
-    assert share >= max(0.99, sum(known) / sum(spent))
-
-
-@pytest.mark.public
-@pytest.mark.skipif("vllm_decode_full" not in NAMES, reason="the public traces are not here")
-def test_a_window_that_is_not_recorded_leaves_a_lower_bound() -> None:
-    """The whole context in 13.5 us would be 8.4 TB/s on a card that moves 5.3."""
-    kernels = foretrace.open(PUBLIC / "serving/vllm_decode_full/replay.json.gz").kernels
-    found = kernels.filter(name="kernel_unified_attention_2d")
-    assert found.select("bytes", "flops", "cost_certainty").unique().rows() == [
-        (2 * 262_144 + 32 * 2048, None, "at_least")
-    ]
-
-
-@pytest.mark.public
-@pytest.mark.skipif("vllm_decode_full" not in NAMES, reason="the public traces are not here")
-def test_the_sizes_of_a_mixture_of_experts_follow_from_the_grids() -> None:
-    kernels = foretrace.open(PUBLIC / "serving/vllm_decode_full/replay.json.gz").kernels
-    matmuls = kernels.filter(pl.col("name").str.starts_with("_matmul_ogs"))
-    assert set(matmuls["flops"]) == {2 * 128 * 3072 * 5888, 2 * 128 * 2944 * 3072}
-    assert set(matmuls["bytes"]) == {304_158_755, 153_144_338}

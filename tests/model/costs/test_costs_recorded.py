@@ -12,7 +12,7 @@ from recorded_calls import RECORDED, Launched, kernels, launched
 
 from foretrace.model import costs
 from foretrace.model.costs import Certainty, Cost, element_type
-from foretrace.model.costs._cost import CHUNK, UNSIZED
+from foretrace.model.costs._cost import UNSIZED
 from foretrace.model.costs.limits import occupancy
 
 MATMULS = {"aten::mm", "aten::addmm", "aten::bmm"}
@@ -50,43 +50,6 @@ def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> Non
     matmuls = [cost for op, cost in ops if op.call.name in MATMULS]
     assert matmuls
     assert all(cost is not None and cost.flops and cost.bytes for cost in matmuls)
-
-
-def test_only_lists_without_sizes_are_left_and_whole_chunks_bound_them() -> None:
-    """The `_foreach_` ops of AdamW over more than 30 parameters: no sizes, but one chunk per
-    block.
-    """
-    unsized = [
-        op
-        for op in launched(recorded("llama_train_eager"))
-        if (cost := priced(op)) and cost.bytes is None
-    ]
-    assert {op.call.name.removeprefix("aten::_foreach_") for op in unsized} == {
-        "mul_",
-        "addcdiv_",
-        "addcmul_",
-        "lerp_",
-        "div_",
-        "sqrt",
-        "add_",
-    }
-    for op in unsized:
-        names = [kernel["name"] for kernel in op.kernels]
-        blocks = [kernel["args"]["grid"][0] for kernel in op.kernels]
-        roles, durations = ["optimizer"] * len(names), [1] * len(names)
-        found = costs.attribute(op.call, roles, durations, names=names, blocks=blocks)
-        assert any(cost and cost.bytes for cost in found)
-        assert all(cost and f"of {CHUNK:,} elements" in cost.note for cost in found if cost.bytes)
-
-
-def test_cat_takes_its_element_size_from_the_kernel() -> None:
-    cats = [op for op in launched(recorded("llama_train_eager")) if op.call.name == "aten::cat"]
-    assert len(cats) == 147
-    assert {element_type(op.kernels[0]["name"]) for op in cats} == {
-        "OpaqueType<2>",
-        "OpaqueType<4>",
-    }
-    assert all((cost := priced(op)) and cost.bytes_read == cost.bytes_written for op in cats)
 
 
 class TestTheMlp:

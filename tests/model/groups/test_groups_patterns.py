@@ -59,17 +59,6 @@ def test_rms_norm_by_hand(words: str, tmp_path: Path) -> None:
     assert set(found(words, tmp_path)) == {"RMSNorm"}
 
 
-def test_two_norms_in_a_row_share_no_kernel(tmp_path: Path) -> None:
-    words = "cast pow mean add rsqrt mul cast mul"
-    sketch = Sketch().step()
-    for word in (*words.split(), *words.split()):
-        add_op(sketch, word, [X, X])
-    trace = open_made(sketch, tmp_path)
-    call = trace.grouped.call[trace.gpu.launch_order]
-    assert len(set(call[:8].tolist())) == len(set(call[8:].tolist())) == 1
-    assert call[0] != call[8]
-
-
 def test_rope(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for word, dims in (
@@ -136,26 +125,9 @@ def test_a_gate_in_a_generated_kernel(
     assert named(sketch, tmp_path)[-1] == group
 
 
-def test_a_gate_in_a_replay_follows_two_matmuls(tmp_path: Path) -> None:
-    name = "triton_poi_fused__unsafe_view_mul_silu_7"
-    for matmuls, group in ((2, "SwiGLU"), (1, "SiLU")):
-        sketch = Sketch().step().graph(*[kernel(GEMM, 9)] * matmuls, kernel(name, 2))
-        assert named(sketch, tmp_path)[-1] == group
-
-
 def test_attention_by_hand_has_batched_matmuls(tmp_path: Path) -> None:
     assert set(found("bmm div add softmax bmm", tmp_path)) == {"attention"}
     assert found("mm softmax mm", tmp_path) == ["GEMM", "softmax", "GEMM"]
-
-
-def test_attention_by_hand_includes_the_copy_of_masked_fill(tmp_path: Path) -> None:
-    sketch = Sketch().step()
-    add_op(sketch, "bmm", [X, X])
-    copied = memcpy("Memcpy DtoD (Device -> Device)", 2, 100)
-    sketch.op("aten::masked_fill > aten::clone > aten::copy_", copied)
-    for word in ("masked_fill", "softmax", "bmm"):
-        add_op(sketch, word, [X, X])
-    assert named(sketch, tmp_path) == ["attention"] * 5
 
 
 def test_a_residual_add_stands_before_a_norm(tmp_path: Path) -> None:

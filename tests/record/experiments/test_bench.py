@@ -15,23 +15,17 @@ import torch
 
 pytest.importorskip("triton")
 
-from click.testing import CliRunner
 
 from foretrace.base.errors import MissingError
 from foretrace.cli import main
-from foretrace.cli.lab.bench import command
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process
 from foretrace.schema.documents.lab import (
     BenchDocument,
     BenchRow,
     ContenderTimes,
-    joined_bench,
-    read_bench,
 )
 from foretrace.show.render.experiments import bench_text, plot_bench
-
-COMMITTED = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def _timing(device: float, call: float) -> ContenderTimes:
@@ -58,13 +52,6 @@ def test_gains_are_against_the_best_peer() -> None:
     assert row.size == "16x8x32"
 
 
-def test_results_read_as_they_were_written(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    path.write_text(_results().text())
-    assert read_bench(path) == _results()
-    assert joined_bench([_results(), _results()]).rows == _results().rows * 2
-
-
 def test_table_and_plot(tmp_path: Path) -> None:
     text = bench_text(_results())
     assert "1.200 1.500" in text
@@ -77,12 +64,6 @@ def test_table_and_plot(tmp_path: Path) -> None:
     sweep = msgspec.structs.replace(results, rows=tuple(rows))
     plot_bench(sweep, tmp_path / "sweep.svg")
     assert "<!-- rows -->" in (tmp_path / "sweep.svg").read_text()
-
-
-def test_the_worst_result_counts_and_nan_never_passes() -> None:
-    right = torch.ones(4).double()
-    assert error((right, right * 2), (right, right)) == 1.0
-    assert error((right * float("nan"),), (right,)) == float("inf")
 
 
 def test_a_row_runs_in_a_process_of_its_own() -> None:
@@ -143,13 +124,6 @@ def test_sizes() -> None:
 def test_exit_codes(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == code
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_show_reads_the_committed_results() -> None:
-    files = sorted(str(path) for path in COMMITTED.glob("h200-kernels-*.json"))
-    done = CliRunner().invoke(command, ["show", *files])
-    assert done.exit_code == 0, done.output
-    assert "NVIDIA H200" in done.output
 
 
 def _outlive(marker: Path) -> None:

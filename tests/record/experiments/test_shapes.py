@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,8 @@ from foretrace.cli import main  # noqa: E402
 from foretrace.learn import ladder  # noqa: E402
 from foretrace.record.experiments import timing  # noqa: E402
 from foretrace.record.experiments.shapes import (  # noqa: E402
-    contenders,
-    default_shapes,
     fresh_compiler,
-    shape_text,
     shapes,
-    stall_ns,
 )
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
 from foretrace.schema.documents.lab import ShapesDocument  # noqa: E402
@@ -91,31 +86,6 @@ def test_the_command_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     assert (document["compiler_cache"], document["left_out"]) == ("empty", [])
 
 
-def test_the_usual_shapes_of_an_mlp_change_batch_length_and_weights() -> None:
-    small = default_shapes(ladder.rung("mlp"), small=True)
-    assert [tuple(shape.values()) for shape in small] == [
-        (4, 32, 512),
-        (8, 32, 512),
-        (16, 32, 512),
-        (4, 64, 512),
-        (8, 64, 512),
-        (4, 32, 1024),
-    ]
-    assert default_shapes(ladder.rung("mlp"))[0] == {"batch": 64, "seq": 128, "hidden": 3072}
-    assert shape_text(small[0]) == "batch 4, seq 32, hidden 512"
-    for rung in ladder.rungs():
-        visited = default_shapes(rung, small=True)
-        assert len({tuple(shape.items()) for shape in visited}) == len(visited) > 2, rung.name
-
-
-def test_without_torch_the_install_command_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert main(["lab", "shapes", "mlp"]) == 4
-    assert "pip install torch" in capsys.readouterr().err
-
-
 def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = shapes(
@@ -152,39 +122,6 @@ def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
             ON_CPU,
             say=lambda text: None,
         )
-
-
-def test_contenders_come_in_the_order_named() -> None:
-    mlp = ladder.rung("mlp")
-    assert [each.name for each in contenders(mlp)] == [
-        "eager",
-        "static",
-        "dynamic",
-        "automatic",
-        "liger",
-        "liger_packed",
-        "fused",
-    ]
-    assert [each.name for each in contenders(mlp, ["dynamic", "eager"])] == [
-        "dynamic",
-        "eager",
-    ]
-    with pytest.raises(
-        UsageError, match="mlp has no contender 'compiled': choose from eager, static"
-    ):
-        contenders(mlp, ["compiled"])
-
-
-def test_a_stall_is_what_the_first_calls_take_beyond_warm_ones() -> None:
-    calls = (1000, 120, 100)
-    assert (stall_ns(calls, 100), stall_ns(calls, 500)) == (920, 0)
-
-
-def test_gpu_times_become_nanoseconds_with_a_spread() -> None:
-    assert timing.gpu_sample(None) == Sample(None, None)
-    assert timing.gpu_sample(Quartiles(10.0, 9.0, 11.698)) == Sample(
-        10_000.0, pytest.approx(2000.0)
-    )
 
 
 def test_on_a_gpu_the_events_are_asked_with_a_warm_cache(monkeypatch: pytest.MonkeyPatch) -> None:

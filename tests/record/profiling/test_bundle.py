@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
 import stat
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +15,6 @@ import pytest
 torch = pytest.importorskip("torch")
 from foretrace.record.profiling.window import (  # noqa: E402
     Capture,
-    capture_call,
 )
 
 pytestmark = pytest.mark.torch
@@ -59,15 +54,6 @@ def test_the_logs_hold_graphs_code_and_reasons(cpu_bundle: Path) -> None:
     assert {"fusion", "ir_pre_fusion", "ir_post_fusion", "output_code"} <= channels
 
 
-def test_the_fused_kernel_is_in_the_trace(
-    cpu_bundle: Path, names: Callable[[Path, str], list[str]]
-) -> None:
-    assert (
-        len([name for name in names(cpu_bundle, "") if "cpp_fused__unsafe_view_gelu_mul_0" in name])
-        == 3
-    )
-
-
 def compiled() -> Callable[[Any], Any]:
     """A function that Dynamo has not seen; its graph is not compiled any further."""
     torch._dynamo.reset()
@@ -105,13 +91,6 @@ def test_what_is_compiled_after_the_recorded_steps_is_kept_too(tmp_path: Path) -
     assert log_of(tmp_path / "run.json.gz", "torch_trace.log.gz").count('{"dynamo_start"') == 2
 
 
-def test_one_callable_is_compiled_in_its_first_call(tmp_path: Path) -> None:
-    call = compiled()
-    done = capture_call(lambda: call(torch.ones(4)), tmp_path / "run", region="call", why=True)
-    assert done.bundle is not None
-    assert done.bundle.folder.is_dir()
-
-
 def test_a_function_that_was_compiled_before_leaves_a_warning(tmp_path: Path) -> None:
     call = compiled()
     call(torch.ones(4))
@@ -127,14 +106,6 @@ def test_a_trace_that_is_replaced_takes_its_bundle_along(tmp_path: Path) -> None
     assert not (tmp_path / "run.why").exists()
     captured(tmp_path / "run", compiled(), overwrite=True, why=True)
     assert (tmp_path / "run.why").is_dir()
-
-
-def test_a_name_with_a_bundle_belongs_to_another_trace(tmp_path: Path) -> None:
-    for name in ("run.json.gz", "run.run.json"):
-        captured(tmp_path / "run", compiled(), overwrite=True, why=True)
-        (tmp_path / name).unlink()
-    (tmp_path / "run.json.gz").unlink()
-    assert captured(tmp_path / "run", compiled()).trace == tmp_path / "run_2.json.gz"
 
 
 def test_what_foretrace_did_not_write_is_left_alone(tmp_path: Path) -> None:
@@ -192,32 +163,3 @@ def test_a_torch_that_changed_costs_a_log_and_says_so(
         "manifest.json",
         "torch_trace.log.gz",
     ]
-
-
-ENDED = """
-import os, torch
-torch.compile(lambda x: x * 3, backend="eager")(torch.ones(4))
-os.kill(os.getpid(), int(os.environ["ENDED_BY"]))
-"""
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
-def test_a_script_that_is_ended_leaves_a_whole_bundle_or_none(
-    by: signal.Signals, tmp_path: Path
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(ENDED)
-    line = [sys.executable, "-m", "foretrace", "record", "--why", "--no-look", "-o", "out"]
-    given = {**os.environ, "ENDED_BY": str(int(by))}
-    done = subprocess.run([*line, str(script)], cwd=tmp_path, env=given, capture_output=True)
-    left = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*"))
-    if by == signal.SIGKILL:
-        assert (done.returncode, left) == (-9, [])
-    else:
-        assert done.returncode == 143
-        assert [name for name in left if "why" in name] == [
-            "script.why",
-            "script.why/manifest.json",
-            "script.why/torch_trace.log.gz",
-        ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,15 +92,6 @@ def test_a_logger_that_was_there_before_is_heard_and_put_back(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_logger_made_inside_is_as_if_it_had_been_made_later(tmp_path: Path) -> None:
-    log = CompilerLog(tmp_path)
-    log.start()
-    made = artifact("graph_breaks", "torch._inductor.made_inside")
-    log.close()
-    later = artifact("graph_breaks", "torch._inductor.made_outside")
-    assert (made.level, made.propagate, made.handlers) == (later.level, later.propagate, [])
-
-
 @pytest.mark.usefixtures("users_logs")
 def test_what_the_user_requested_before_is_still_printed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -121,27 +111,6 @@ def test_what_the_user_requested_before_is_still_printed(
         True,
         False,
     )
-
-
-@pytest.mark.usefixtures("users_logs")
-def test_what_the_user_requests_inside_is_printed_and_stays_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    log = CompilerLog(tmp_path)
-    log.start()
-    logger = artifact("recompiles")
-    torch._logging.set_logs(recompiles=True)
-    logger.debug("once")
-    assert text_of(log.text).count("once") == 1
-    log.close()
-    logger.debug("again")
-    shown = capfd.readouterr().err
-    assert (shown.count("once"), shown.count("again")) == (1, 1)
-
-
-def test_dynamo_words_the_reasons_of_recompilations(log: CompilerLog) -> None:
-    assert _internal.log_state.is_artifact_enabled("recompiles")
-    assert not _internal.log_state.is_artifact_enabled("bytecode")
 
 
 def test_names_of_files_that_have_a_number_already_are_written_again(
@@ -182,11 +151,6 @@ def test_a_full_disk_costs_records_and_nothing_else(
     assert capfd.readouterr() == ("", "")
 
 
-def test_nothing_remains_on_the_disk(log: CompilerLog, tmp_path: Path) -> None:
-    say(number=7)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_every_thread_has_the_settings_and_they_are_put_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -216,24 +180,3 @@ def test_a_value_that_the_program_sets_wins() -> None:
         compiler_records.applied(compiler_records.for_records()),
     ):
         assert config.fx_graph_cache
-
-
-def test_settings_that_are_loaded_inside_are_as_torch_has_them_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As in a process that has not loaded them: the module is loaded anew."""
-    import torch._inductor.config
-
-    for name in [name for name in os.environ if "INDUCTOR" in name]:
-        monkeypatch.delenv(name)
-    monkeypatch.delitem(sys.modules, "torch._inductor.config")
-    monkeypatch.delattr(torch._inductor, "config")
-
-    def values() -> tuple[Any, ...]:
-        from torch._inductor import config
-
-        return config.fx_graph_cache, config.trace.provenance_tracking_level
-
-    with compiler_records.applied(compiler_records.for_records()):
-        assert values() == (False, 1)
-    assert values() == (True, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import textwrap
@@ -13,7 +12,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import foretrace  # noqa: E402
-from foretrace.cli import main  # noqa: E402
 from foretrace.read import recordings  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -60,30 +58,3 @@ def test_what_the_text_prints_runs(
         warnings.simplefilter("error", UserWarning)  # a step too few is a warning
         exec(compile(text, "the text", "exec"), around)
     assert len(foretrace.look(foretrace.open(f"traces/{written}.json.gz")).steps) == 3
-
-
-def test_record_change_record_compare_as_the_quick_start_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three commands after the install end in a verdict on times without the profiler."""
-    section = (ROOT / "docs/quick-start.md").read_text(encoding="utf-8").split("## 6. ")[1]
-    program = section.split("```python\n")[1].split("```")[0].replace("256", "32")  # a fast step
-    commands = re.findall(r"^    foretrace (.+)$", section, re.MULTILINE)
-    assert [words.split()[0] for words in commands] == ["record", "record", "compare"]
-    monkeypatch.chdir(tmp_path)
-    script = tmp_path / "train.py"
-    without = "".join(line for line in program.splitlines(True) if "set_detect_anomaly" not in line)
-    try:
-        for text, words in zip((program, without, without), commands, strict=True):
-            script.write_text(text)
-            assert main([*words.split(), *(["--json"] if words.startswith("compare") else [])]) == 0
-            said = capsys.readouterr()
-            if words.startswith("record"):
-                torch.autograd.set_detect_anomaly(False)
-                assert "next: " in said.err
-    finally:
-        torch.autograd.set_detect_anomaly(False)
-    found = json.loads(said.out)
-    assert found["verdict"]["basis"] == "run records"
-    assert found["verdict"]["answer"] in ("faster", "inconclusive")  # the machine may be busy
-    assert found["bare_wall_ns"]["noise"] is not None

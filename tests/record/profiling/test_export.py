@@ -93,12 +93,6 @@ def test_exports_at_once_keep_every_trace(
     assert sorted(tmp_path.iterdir()) == sorted(written)
 
 
-def test_a_record_is_never_written_over_by_another_form_of_its_trace(tmp_path: Path) -> None:
-    """`run.json` and `run.json.gz` would share `run.run.json`."""
-    (tmp_path / "run.run.json").write_text("{}")
-    assert export.export(Writes("a"), tmp_path / "run.json.gz").name == "run_2.json.gz"
-
-
 def test_what_torch_does_not_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ForetraceError, match="wrote no trace"):
         export.export(Writes(None), tmp_path / "run.json")

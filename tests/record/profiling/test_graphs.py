@@ -65,14 +65,6 @@ def test_a_graph_in_a_recorded_step_is_in_the_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "run.captures").exists()
 
 
-def test_nothing_is_watched_unless_wanted(tmp_path: Path) -> None:
-    entered = StandIn.__enter__
-    with capture(tmp_path / "run", steps=None):
-        assert StandIn.__enter__ is entered
-        torch.ones(4).add(1)
-    assert not (tmp_path / "run.captures").exists()
-
-
 def test_a_capture_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with capture(tmp_path / "run", steps=1, warmup=2, graphs=True) as window:
         for step in range(5):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -114,11 +112,6 @@ def test_why_the_kernels_do_not_apply(kernels: list[str], modules: Any, reason: 
     assert reason in turned.why_not()
 
 
-def test_without_a_gpu_the_kernels_say_so() -> None:
-    turned, _ = switch("gated_mlp", Gated().bfloat16())
-    assert "CUDA GPU" in turned.why_not()
-
-
 def test_a_forward_pass_that_was_wrapped_comes_back(kernels: list[str]) -> None:
     turned, model = switch("gated_mlp", Gated().bfloat16())
     wrapped = model[0].forward = model[0].forward
@@ -184,13 +177,6 @@ def test_liger_needs_a_module_that_matches(monkeypatch: pytest.MonkeyPatch) -> N
     assert "not installed" in turned.why_not()
 
 
-def test_nothing_happens_before_the_model_is_known() -> None:
-    for name in ("gated_mlp", "liger"):
-        found = applied(gated_mlp.__name__)[name](Session("train.py"))
-        found.turn(True)
-        assert found.why_not()
-
-
 def test_a_fix_that_cannot_say_why_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     turned, _ = switch("liger", torch.nn.Linear(4, 4))
     assert child._why_not(turned) == turned.why_not()
@@ -205,19 +191,3 @@ def test_a_fix_that_cannot_say_why_ends_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_the_page_lists_every_fix() -> None:
     page = (Path(__file__).parents[3] / "docs" / "try.md").read_text()
     assert [name for name in applied(gated_mlp.__name__) if f"`{name}`" not in page] == []
-
-
-@pytest.mark.parametrize(
-    ("function", "said"), [(True, "a call of the function"), (False, "optimizer.step")]
-)
-def test_what_a_step_is(function: bool, said: str) -> None:
-    """`worth train.py:main`, which trains: a call of `main` was said to be an optimizer's step."""
-    plan = child.StepPlan.__new__(child.StepPlan)
-    switch = SimpleNamespace(why_not=lambda: "not here", edits=list)
-    plan.session = cast("Any", SimpleNamespace(device="cpu", optimizers=[1]))
-    plan.spec = cast("Any", SimpleNamespace(function=function, further=()))
-    plan.switches = cast("Any", defaultdict(lambda: switch))
-    facts: list[Any] = []
-    plan.say = facts.append
-    plan._report_facts()
-    assert [each.found_by for each in facts] == [said]

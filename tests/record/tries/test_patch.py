@@ -57,12 +57,6 @@ def test_what_does_not_fit_is_left_to_the_user(source: str, edits: list[Edit]) -
     assert patched(source, {"it": edits}) == (source, ["it"])
 
 
-def test_columns_count_bytes() -> None:
-    source = 'import torch\nö = "ä"; o = torch.optim.SGD(w)\n'
-    text, _ = patched(source, {"it": [Edit("add", "fused=True", 2, "SGD")]})
-    assert 'ö = "ä"; o = torch.optim.SGD(w, fused=True)\n' in text
-
-
 def test_the_line_to_write_names_the_scripts_own_call() -> None:
     edits = [Edit("add", "fused=True", 12, "Adam"), Edit("add", "fused=True", 13, "SGD")]
     words = "Adam(..., fused=True) in line 12; SGD(..., fused=True) in line 13"

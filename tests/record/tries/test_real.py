@@ -145,10 +145,6 @@ def test_a_function_is_called_again_and_again(ran: dict[str, ProcessReport]) -> 
     assert found.kept.outputs[0] == pytest.approx([0.8413] * 4, abs=1e-4)
 
 
-def test_dynamo_is_loaded_once_for_all_processes(ran: dict[str, ProcessReport]) -> None:
-    assert "Dynamo True" in ran["function"].log
-
-
 def test_a_text_runs_in_the_place_of_the_script(ran: dict[str, ProcessReport]) -> None:
     found = ran["patched"]
     assert found.end is not None
@@ -170,9 +166,3 @@ def test_fixes_name_predictions_that_exist() -> None:
 
     known = {each.name for each in fixes()}
     assert {name for each in applied().values() for name in each.realises} <= known
-
-
-def test_a_process_that_has_said_all_is_not_waited_for(ran: dict[str, ProcessReport]) -> None:
-    found = ran["slow"]
-    assert (found.failure, found.stopped) == ("", "")
-    assert found.kept is not None
