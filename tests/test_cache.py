@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import foretrace
@@ -20,7 +16,6 @@ from foretrace.show.overview.reading import overview_of
 
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243
-LARGE = recordings.traces()["llama_train_eager"]
 
 
 def kept(place: Path, kind: str = "*") -> list[Path]:
@@ -77,25 +72,6 @@ def test_a_run_record_that_came_later_counts(place: Path, tmp_path: Path) -> Non
         assert not overview_of(str(path)).look.host_times_profiled
 
 
-def test_a_damaged_entry_is_read_anew(place: Path) -> None:
-    """Bits flipped anywhere in the tables: never a number from them."""
-    foretrace.open(TRACE)
-    (tables,) = kept(place, "tables")
-    sound = tables.read_bytes()
-    for at in range(0, len(sound), len(sound) // 7):
-        tables.write_bytes(sound[:at] + bytes([sound[at] ^ 16]) + sound[at + 1 :])
-        assert cache.load(str(TRACE)) is None
-        assert not tables.exists()
-    assert foretrace.open(TRACE).event_count == EVENTS
-    assert tables.read_bytes() == sound
-
-
-def test_where_a_file_was_cut_is_kept() -> None:
-    tables = msgspec.structs.replace(foretrace.open(TRACE).tables, last=7, gpu_lag_ns=5)
-    kept = cache._unpacked(memoryview(b"".join(cache._packed(tables))))
-    assert (kept.last, kept.gpu_lag_ns, kept.base_ns) == (7, 5, tables.base_ns)
-
-
 def test_a_cache_that_cannot_be_written_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,19 +80,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     monkeypatch.setenv("FORETRACE_CACHE", str(blocked / "cache"))
     monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
     assert foretrace.open(TRACE).event_count == EVENTS
-
-
-@pytest.mark.sweep
-def test_two_processes_at_once(place: Path) -> None:
-    code = f"import foretrace; print(foretrace.open({str(LARGE)!r}).event_count)"
-    running = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
-        for _ in range(2)
-    ]
-    assert [process.communicate()[0].strip() for process in running] == [b"52856"] * 2
-    assert len(kept(place, "tables")) == 1
-    assert not list((place / entries.FOLDER).glob(".*"))
-    assert foretrace.open(LARGE).event_count == 52_856
 
 
 def test_a_file_that_changed_meanwhile_is_not_kept(place: Path, tmp_path: Path) -> None:

@@ -97,17 +97,17 @@ SHOWN = {
 }  # fmt: skip
 # what a script is recorded with, and the packages that it needs beside torch
 RECORD = {
-    "trainer": ((), ("transformers", "accelerate")),
-    "lightning_fit": ((), ("lightning",)),
-    "accelerate_loop": ((), ("accelerate",)),
     "slow_loader": ((), ()),
+    "trainer": ((), ("transformers", "accelerate")),
+    "accelerate_loop": ((), ("accelerate",)),
+    "lightning_fit": ((), ("lightning",)),
     "keeps_outputs": (("--memory",), ()),
 }
 INSIDE = {
+    "accelerate_profile": ("accelerate",),
     "trainer_callback": ("transformers", "accelerate"),
     "lightning_callback": ("lightning",),
     "accelerate_tracker": ("accelerate",),
-    "accelerate_profile": ("accelerate",),
 }
 
 
@@ -158,6 +158,7 @@ def test_a_script_of_a_page_keeps_a_trace_from_inside(name: str, beside: Path) -
 
 
 @pytest.mark.torch
+@pytest.mark.sweep
 def test_lightnings_own_profiler_takes_the_handler(beside: Path) -> None:
     lightning = pytest.importorskip("lightning")
     page = (ROOT / "docs/how-to-lightning.md").read_text()

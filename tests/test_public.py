@@ -16,7 +16,6 @@ import foretrace
 
 ROOT = Path(__file__).parent.parent
 ORDERS = (
-    "import foretrace as ft; ft.look; ft.compare",
     "import foretrace.show.overview, foretrace.analyze.compare; import foretrace as ft",
     "from foretrace.show.overview import summarize; from foretrace.analyze.compare import document; "
     "import foretrace as ft",

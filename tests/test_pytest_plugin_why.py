@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import foretrace
 from test_pytest_plugin import FEWER
 
 pytest_plugins = ["pytester"]
-COMPILED = Path(__file__).parent / "data" / "compile"
 PROGRAM = """
 import pytest, torch
 
@@ -87,25 +83,3 @@ def test_nothing_compiled(kernel_trace):
     )
     kept = {path.name for path in (pytester.path / ".foretrace").iterdir()}
     assert "test_it.py.test_broken.why" in kept
-
-
-def test_a_file_has_the_records_beside_it(pytester: pytest.Pytester) -> None:
-    trace = str(COMPILED / "mlp" / "trace.json.gz")
-    guesses = (
-        "graphs == 1",
-        "per step: kernels from record.py:27 == 4",
-        "matmul and gelu are not fused because extern kernel",
-    )
-    # all is loaded before: a run inside this one takes back what it imports
-    foretrace.check(foretrace.open(trace, cache=False), guesses)
-    pytester.makepyfile(
-        test_it=f"""
-def test_it(kernel_trace):
-    t = kernel_trace({trace!r})
-    t.check(*{guesses[:2]!r})
-    t.check({guesses[2]!r})
-"""
-    )
-    result = pytester.runpytest(*FEWER)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["1 trace, 3 guesses: 3 hit, 0 missed, 0 unknown*"])

@@ -30,14 +30,14 @@ def test_moon(): ...
 
 
 def test_the_end_of_a_run_says_what_was_left_out(pytester: pytest.Pytester) -> None:
-    """Also where workers of xdist leave it out."""
+    """Also where a worker of xdist leaves it out."""
     if sweep.FULL:
         pytest.skip("nothing is left out of the full sweep")
     hooks = Path(sweep.__file__).parent
     pytester.makeconftest(f"import sys\nsys.path.insert(0, {str(hooks)!r})\nfrom sweep import *")
     pytester.makepyfile(TEST)
     pytester.makeini("[pytest]\nmarkers = sweep")
-    ran = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider")
+    ran = pytester.runpytest_subprocess("-n", "1", "-p", "no:cacheprovider")
     ran.assert_outcomes(passed=4, skipped=1)
     # 3 of 9, 0 of 1, 3 of 12, 2 of 200
     ran.stdout.fnmatch_lines(

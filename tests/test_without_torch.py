@@ -50,6 +50,7 @@ def test_everything_reads_where_torch_cannot_be_imported(tmp_path: Path) -> None
     assert done.stderr.count("pip install torch") == 1
 
 
+@pytest.mark.sweep  # it builds, and asks the package index
 def test_the_built_wheel_opens_the_shipped_traces(tmp_path: Path) -> None:
     """The sdist and the wheel of a release, a fresh environment, the dependencies that it names and
     nothing else.

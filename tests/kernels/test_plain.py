@@ -5,8 +5,6 @@ says.
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -29,7 +27,6 @@ from foretrace.kernels import (
 )
 from foretrace.kernels.activations import activation_named
 from foretrace.kernels.case import CallCase
-from foretrace.kernels.module import recognised
 
 
 @pytest.fixture(autouse=True)
@@ -107,41 +104,6 @@ def test_a_state_dict_loads_as_it_is() -> None:
     torch.testing.assert_close(mine(x), theirs(x))
 
 
-def test_from_the_articles_module() -> None:
-    theirs = SimpleGeGLUMLP(8, 16)
-    mine = GeGLUMLP.from_module(theirs)
-    assert mine.gate_proj.weight is theirs.gate_proj.weight
-    assert mine.activation == "gelu_tanh"
-    x = torch.randn(2, 8)
-    torch.testing.assert_close(mine(x), theirs(x))
-
-
-@pytest.mark.parametrize("name", ["gemma", "llama"])
-def test_from_hugging_face(name: str) -> None:
-    transformers = pytest.importorskip("transformers")
-    sizes = {
-        "hidden_size": 8,
-        "intermediate_size": 16,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-    }
-    if name == "gemma":
-        from transformers.models.gemma.modeling_gemma import GemmaMLP
-
-        theirs = GemmaMLP(
-            transformers.GemmaConfig(**sizes, hidden_act="gelu_pytorch_tanh", head_dim=4)
-        )
-    else:
-        from transformers.models.llama.modeling_llama import LlamaMLP
-
-        theirs = LlamaMLP(transformers.LlamaConfig(**sizes))
-    mine = GeGLUMLP.from_module(theirs)
-    assert mine.activation == {"gemma": "gelu_tanh", "llama": "silu"}[name]
-    x = torch.randn(2, 3, 8)
-    torch.testing.assert_close(mine(x), theirs(x))
-    assert mine.state_dict().keys() == theirs.state_dict().keys()
-
-
 def test_from_a_module_it_cannot_stand_for() -> None:
     with pytest.raises(ValueError, match=r"gate_proj is not an nn\.Linear"):
         GeGLUMLP.from_module(nn.Linear(4, 4))
@@ -158,12 +120,6 @@ def test_biases_take_the_plain_route() -> None:
     mine, x = GeGLUMLP.from_module(theirs), torch.randn(2, 4)
     with pytest.warns(PlainRoute, match="the projections have biases"):
         torch.testing.assert_close(mine(x), theirs(x))
-
-
-def test_recognised_by_what_it_computes() -> None:
-    for name, row in ACTIVATIONS.items():
-        assert recognised(row.torch) == name
-    assert recognised(nn.SiLU()) == "silu"
 
 
 def test_gate_and_up_stay_together() -> None:
@@ -197,24 +153,6 @@ def test_neighbours_by_chance_are_two_tensors() -> None:
     assert CallCase.of(x, *beside, down, "silu").order == 1
 
 
-def test_an_optimizer_step_keeps_them_apart_as_parameters() -> None:
-    module = GeGLUMLP(8, 16)
-    before = [weight.detach().clone() for weight in module.parameters()]
-    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
-    module(torch.randn(2, 8)).sum().backward()
-    wanted = [weight - weight.grad for weight in before_with_grad(module, before)]
-    optimizer.step()
-    for weight, want in zip(module.parameters(), wanted, strict=True):
-        torch.testing.assert_close(weight.detach(), want)
-
-
-def before_with_grad(module: nn.Module, before: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The old values, each with its parameter's gradient."""
-    for old, weight in zip(before, module.parameters(), strict=True):
-        old.grad = weight.grad
-    return before
-
-
 @pytest.mark.parametrize(
     "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.sweep)]
 )
@@ -245,18 +183,3 @@ def test_operators_pass_opcheck_on_a_cpu() -> None:
     torch.testing.assert_close(y, mlp_reference(*tensors, "silu"))
     arguments = (torch.randn_like(y), *tensors, middle, pre, "silu")
     torch.library.opcheck(torch.ops.foretrace.gated_mlp_backward.default, arguments)
-
-
-@pytest.mark.parametrize("words", [["mlp"], ["geglu"], ["sweep"], ["tune", "64x64x64"]])
-def test_a_benchmark_without_triton_says_what_it_needs(words: list[str]) -> None:
-    """A plain CPU installation of torch has no Triton; the table of routes is read all the same."""
-    program = f"""
-import importlib.util, sys
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "triton" else found(name, *more)
-sys.modules["triton"] = None
-from foretrace.cli import main
-sys.exit(main(["lab", "bench", *{words}]))
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (ended.returncode, "foretrace[bench]" in ended.stderr) == (4, True), ended.stderr

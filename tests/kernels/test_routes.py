@@ -16,7 +16,6 @@ from foretrace.kernels.case import CallCase, Tile
 from foretrace.kernels.routes import (
     ALL_LIBRARY,
     LIBRARY,
-    PARTS,
     SEPARATE,
     MeasuredRoute,
     Route,
@@ -188,12 +187,6 @@ def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
     assert max(lost) < 1.15
 
 
-def test_what_no_kernel_takes(card: str) -> None:
-    write_table(routes.store_path(card), card, _rows("gate_up", 1024, "tma 128 128 64 4 8 8 1 1"))
-    assert routes.plan(0, torch.float32, (1024, 1024, 4096)) == ALL_LIBRARY
-    assert routes.plan(0, torch.bfloat16, (0, 1024, 4096)) == ALL_LIBRARY
-
-
 def test_this_machine_comes_before_what_ships(
     card: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -218,17 +211,6 @@ def test_a_damaged_table_is_no_table(card: str, text: str) -> None:
     path.write_text(text)
     assert routes.read(path) == ()
     assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)) == ALL_LIBRARY
-
-
-def test_the_shipped_table_can_be_used() -> None:
-    rows = routes.read(routes.shipped_path("NVIDIA H200"))
-    assert {row.part for row in rows} == set(PARTS)
-    assert {Route.parse(row.route).kind for row in rows} == {
-        "library", "parts", "pingpong", "tma", "pointer", "narrow",
-    }  # fmt: skip
-    for row in rows:
-        assert row.device_us > 0
-        assert row.call_us > 0
 
 
 def test_every_shipped_route_is_a_candidate_whose_resources_are_checked() -> None:

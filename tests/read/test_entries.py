@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import foretrace
-from foretrace.base import files
 from foretrace.read import cache, entries, recordings
 
 TRACE = recordings.traces()["mlp_eager"]
@@ -127,29 +124,3 @@ def test_only_entries_are_deleted(place: Path, monkeypatch: pytest.MonkeyPatch) 
     entries.write(entries.named("key", "new"), [b"x"])
     assert kept(place, "tables") == kept(place, "key") == []
     assert all(path.exists() for path in (*others, TRACE))
-
-
-def _draft(folder: Path, process: int, age_s: float) -> Path:
-    draft = folder / f"{files.DRAFT}{process}-0123"
-    draft.mkdir()
-    (draft / "content").write_text("half")
-    then = time.time() - age_s
-    os.utime(draft, (then, then))
-    return draft
-
-
-def test_drafts_of_processes_that_were_killed_are_cleared(place: Path) -> None:
-    """A draft that an interrupted run left behind stayed for ever."""
-    entries.write(entries.named("key", "first"), [b"x"])
-    folder = place / entries.FOLDER
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    left = _draft(folder, gone.pid, 2 * files.ABANDONED_S)
-    young, alive = _draft(folder, gone.pid + 1, 0), _draft(folder, os.getpid(), 86_400)
-    link = folder / f"{files.DRAFT}{gone.pid}-link"
-    link.symlink_to(TRACE.parent)
-    entries.write(entries.named("key", "second"), [b"x"])
-    assert not left.exists()
-    assert young.exists()
-    assert alive.exists()
-    assert TRACE.exists()

@@ -18,15 +18,12 @@ from foretrace.analyze.compare.sentences import published_of
 from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
-from foretrace.learn import ladder
-from foretrace.learn.claims import OUTCOMES, claims, programs
+from foretrace.learn.claims import OUTCOMES, claims
 from foretrace.learn.ladder import climb as climbing
-from foretrace.learn.ladder.climb import by_recording
-from foretrace.learn.ladder.rungs import STOPS
 from foretrace.model import opening
 from foretrace.read.recordings import folder
 from foretrace.schema.documents.lab import LadderDocument
-from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary
+from foretrace.show.render.climb import claim_pages, climb_markdown
 
 # Predictions of the articles on the H200: hold, do not hold, hold on the A100, imprecise, inconclusive.
 H200 = {
@@ -146,35 +143,12 @@ def test_the_articles_table(document: dict[str, Any]) -> None:
     )
 
 
-def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
-    known = by_recording()
-    stops = {program.trace for program in programs().values() if not program.setup}
-    assert stops <= set(known)
-    traces = [*known, *(program.trace for program in programs().values())]
-    assert all((folder("h200") / f"{name}.json.gz").is_file() for name in traces)
-    assert {stop.rung.name for stop in STOPS} == set(ladder.ORDER)
-
-
 def test_only_one_rung() -> None:
     found = climbing.climb_recorded("h200", ["linear"])
     assert {claim.rung for claim in found.claims} == {"linear"}
     assert [row.setup for row in found.article] == ["linear compiled, 1024x32x64, against eager"]
     with pytest.raises(UsageError, match="did you mean linear"):
         climbing.climb_recorded("h200", ["liner"])
-
-
-def test_summary(climb: LadderDocument) -> None:
-    """The first screen: five outcomes, what does not hold, and what was found."""
-    text = climb_summary(climb)
-    assert len(text.splitlines()) <= 25
-    assert "rung        holds  does not hold  holds on the A100  imprecise  inconclusive\n" in text
-    assert "  does not hold: B59, B15, E4, E6, E26, B67, B12, B40, B47, E11\n" in text
-    assert "  imprecise: B24, E12\n" in text
-    assert "  commentaries, does not hold: E1, E2, E7, E13, E3\n" in text
-    assert (
-        "18 more claims decided by generated code, sources or other runs: 3 hold, 5 do not" in text
-    )
-    assert "H13\n" in text
 
 
 def test_markdown(climb: LadderDocument) -> None:
@@ -229,11 +203,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "choose from h200" in capsys.readouterr().err
 
 
-def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "ladder", "--why"]) == 2
-    assert "--why keeps records beside the traces: add --keep DIR" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("names", "printed"),
     [
@@ -257,11 +226,3 @@ def test_the_articles_are_quoted_for_their_own_programs_alone(
     said = published_of(*(foretrace.open(name, cache=False) for name in names))
     assert said.startswith(printed) or printed in said
     assert bool(said) == bool(printed)
-
-
-def test_compare_shows_what_the_articles_print(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["compare", "mlp_eager", "mlp_compiled", "--no-cache"]
-    assert main(given) == 0
-    assert "A100          the articles print: gate and up 0.19 ms each" in capsys.readouterr().out
-    assert main([*given, "--json"]) == 0
-    assert "89.4 us" in json.loads(capsys.readouterr().out)["published"]

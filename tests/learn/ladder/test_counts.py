@@ -90,6 +90,7 @@ def test_the_optimizers_of_a_training_step(per_call: Callable[..., Counter[str]]
     assert loop["aten::addcdiv_"] > 10
 
 
+@pytest.mark.sweep  # `test_climb_on_this_machine.py` compiles a rung in every run
 def test_compiled_keeps_the_products_and_drops_the_wrappers(
     tmp_path: Path, counts: Callable[[Path], Counter[str]]
 ) -> None:

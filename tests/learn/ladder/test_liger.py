@@ -72,17 +72,6 @@ def test_the_probe_is_short_and_offline_asks_nobody(monkeypatch: pytest.MonkeyPa
     assert gated_mlps._hub_may_answer()
 
 
-def test_the_source_says_where_it_is_kept(
-    hub: SimpleNamespace, pypi: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KERNELS_CACHE", "/kept/here")
-    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
-    assert text.endswith("from the Hub, kept in /kept/here; offline, set HF_HUB_OFFLINE=1")
-    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
-    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
-    assert text.endswith("from PyPI, which needs no Hub (the Hub does not answer)")
-
-
 def test_packed_halves_have_gaps_between_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Liger's function copies what is not contiguous: the variant gives it such tensors."""
     import torch

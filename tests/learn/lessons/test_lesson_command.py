@@ -39,15 +39,6 @@ def play(
     return out, err
 
 
-def test_a_miss_is_explained_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, _ = play(monkeypatch, capsys, "1\nq\n")
-    assert out.index("MISS  Not 1. Eager PyTorch") < out.index("2 of 4")
-    assert "aten::mm" in out
-    assert "0 of 1 right" in out
-
-
 def test_the_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = play(monkeypatch, capsys, "?\n\nnonsense\n" + 28 * "9" + "\ns\nb\n2\nq\n")
     assert "Count the ops that compute" in out
@@ -103,21 +94,6 @@ def test_the_document_matches_its_schema(
     assert (answer["hits"], answer["misses"], answer["skipped"]) == (1, 1, 1)
     assert answer["steps"][1]["marked"] is None
     assert "How many kernels" in err
-
-
-def test_no_torch_is_needed() -> None:
-    code = """
-import sys
-for name in ("torch", "triton", "pandas", "pyarrow"):
-    sys.modules[name] = None
-from foretrace.cli import main
-sys.exit(main(["lesson", "5", "--no-cache"]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], input="5\nb\n5\nq\n", capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "hit  It is 5." in done.stdout
 
 
 def test_ctrl_c_at_the_prompt_ends_the_sitting_at_once() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import compiler
-from foretrace.read.compiler import beside, manifest_of, one_run, stranger
+from foretrace.read.compiler import manifest_of, one_run, stranger
 from read.compiler.test_recorded_logs import COMPILE, RUNS, unpacked
 from read.compiler.written import message, record
 
@@ -32,16 +31,6 @@ def bundle(folder: Path, **manifest: Any) -> Path:
     text = json.dumps({**about, "files": names, **manifest})
     (folder / "manifest.json").write_text(text)
     return folder
-
-
-@pytest.mark.parametrize(
-    "name", ["run.json", "run.json.gz", "run.pt.trace.json.gz", "run.json.zst"]
-)
-def test_the_bundle_beside_a_trace(name: str, tmp_path: Path) -> None:
-    assert beside(str(tmp_path / name)) is None
-    found = bundle(tmp_path / "run.why")
-    assert beside(str(tmp_path / name)) == str(found)
-    assert beside(str(tmp_path / "other.json")) is None
 
 
 def test_every_path_that_means_a_bundle(tmp_path: Path) -> None:
@@ -118,15 +107,6 @@ def test_a_folder_without_logs(content: dict[str, bytes], what: str, tmp_path: P
     line = str(raised.value)
     assert what in line
     assert line.endswith("record it with `foretrace record --why`, or with TORCH_TRACE=DIR")
-
-
-def test_a_trace_without_logs_and_a_path_without_a_file(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.json.gz"
-    with pytest.raises(TraceError, match="No such file"):
-        compiler.read(str(trace))
-    shutil.copy(COMPILE / "mlp" / "trace.json.gz", trace)
-    with pytest.raises(TraceError, match="beside it"):
-        compiler.read(str(trace))
 
 
 def test_what_a_manifest_says(tmp_path: Path) -> None:
@@ -217,10 +197,3 @@ def test_one_run_of_several(tmp_path: Path) -> None:
     assert found.ledger.count("log_processes_left_out") == 1
     with pytest.raises(UsageError, match="the logs of 2 processes that are not ranks"):
         one_run(logs)
-
-
-def test_a_damaged_process_number_is_not_another_run(tmp_path: Path) -> None:
-    (tmp_path / "torch_trace.log").write_bytes(compiled(7, "a") * 3 + compiled(77, "b"))
-    (tmp_path / "torch_logs.txt").write_bytes(message("x").replace(b" 412 ", b" 7 "))
-    found = one_run(compiler.read(str(tmp_path)))
-    assert ([each.name for each in found.records], len(found.texts)) == (["a", "a", "a"], 1)

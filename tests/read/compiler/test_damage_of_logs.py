@@ -52,12 +52,6 @@ def test_a_changed_byte_costs_one_record(part: int) -> None:
         assert touched[: len(rest)] == rest, (number, at, bytes(data))
 
 
-def test_a_line_inside_of_a_payload_is_taken_out() -> None:
-    text = artifact("a", CODE).replace(b"\n\t    return", b"\nstep 1\n\t    return")
-    found = answer(text + artifact("b", CODE))
-    assert (found.payloads, found.notes) == ([CODE.encode()] * 2, {"log_lines_other": 1})
-
-
 def test_two_records_without_a_line_feed_between_them() -> None:
     text = artifact("a", CODE)[:-1] + b"x" + artifact("b", CODE) + artifact("c", CODE)
     found = answer(text)
@@ -77,13 +71,6 @@ def test_a_changed_payload_is_read_and_a_damaged_one_is_not() -> None:
         {"log_payload_damaged": 1, "log_payload_changed": 1},
         1,
     )
-
-
-def test_a_payload_without_a_digest_is_judged_as_one_that_differs() -> None:
-    text = artifact("a", CODE).replace(b"has_payload", b"has_paylosd")
-    found = answer(text + text.replace(b"return", b"re\xffurn") + artifact("b", CODE))
-    assert found.payloads == [CODE.encode()] * 2
-    assert found.notes == {"log_payload_changed": 1, "log_payload_damaged": 1}
 
 
 @pytest.mark.parametrize(

@@ -8,26 +8,10 @@ import tracemalloc
 
 import pytest
 
-from foretrace.read.compiler.reader import compile_id
 from read.compiler.written import answer, artifact, head, message, record
 
 FRAME = {"line": 3, "name": "f", "filename": 7}
 START = {"dynamo_start": {"stack": [FRAME]}, "frame_id": 0, "frame_compile_id": 1}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "wanted"),
-    [
-        ({"frame_id": 0, "frame_compile_id": 1}, "0/1"),
-        ({"compiled_autograd_id": 1, "frame_id": 0, "frame_compile_id": 0}, "!1/0/0"),
-        ({"compiled_autograd_id": 2}, "!2"),
-        ({"frame_id": 0}, ""),
-        ({"frame_id": "0", "frame_compile_id": 1}, ""),
-        ({}, ""),
-    ],
-)
-def test_compile_ids_are_as_torch_prints_them(metadata: dict[str, object], wanted: str) -> None:
-    assert compile_id(metadata) == wanted
 
 
 def names(data: bytes) -> list[str]:
@@ -57,13 +41,6 @@ def test_a_string_that_the_log_does_not_hold_is_unknown() -> None:
     assert found.notes == {"log_string_missing": 1}
     data = record({"str": ["a.py", 7]}, pid=1) + record({"str": ["b.py", 7]}, pid=2)
     assert names(data + record(START, pid=3)) == [""]  # either may be its parent
-
-
-def test_a_stack_outside_of_a_compilation_is_a_field() -> None:
-    data = record({"str": ["a.py", 7]}) + record({"artifact": {"name": "x"}, "stack": [FRAME]}, "y")
-    (found,) = answer(data).records
-    assert found.fields["stack"][0]["filename"] == "a.py"
-    assert (found.kind, found.name, found.compile_id) == ("artifact", "x", "")
 
 
 def test_unknown_kinds_are_kept_and_counted() -> None:

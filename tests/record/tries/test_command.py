@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 from foretrace.cli import main
 from foretrace.schema.documents.tries import TryDocument
+from record.tries.test_tournament import FACTORS, MadeUp
 
 pytestmark = pytest.mark.torch
 SCRIPT = """
@@ -63,7 +64,27 @@ def test_one_process_of_several_is_refused(
     assert "WORLD_SIZE" in capsys.readouterr().err
 
 
-def test_a_whole_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+class Made(MadeUp):
+    """The processes of one command."""
+
+    def __init__(self, folder: Path, child: str) -> None:
+        super().__init__(folder, {})
+
+    def __enter__(self) -> Made:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_a_whole_run(
+    real: bool, script: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test_real.py` runs the processes, `test_tournament.py` the rounds."""
+    if not real:
+        monkeypatch.setattr("foretrace.record.tries.rounds.Processes", Made)
+        monkeypatch.setitem(FACTORS, "fused_optimizer", (1.5, 0.0))
     words = ["--only", "fused_optimizer", "--steps", "2", "--rounds", "3", "--json"]
     assert main(["try", *words, script]) == 0
     document = json.loads(capsys.readouterr().out)
