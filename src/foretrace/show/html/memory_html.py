@@ -184,7 +184,19 @@ class Drawing:
         columns["stack"] = node[view.lives.stack[shown]]
         columns["freed_by"] = node[view.lives.freed_by[shown]]
         held = [moments.packed_groups(group, len(each.names)) for each, group in self.groups]
-        boxes, left_out = _packed_boxes(view, shown, columns), last - first - len(moments.event)
+        time = view.history.time_us - view.history.time_us[0]
+        start, end = view.lives.start[shown], view.lives.end[shown]
+        made = {
+            "start": start,
+            "end": end,
+            "start_ns": time[np.maximum(start, 0)] * _NS,
+            "end_ns": time[np.minimum(end, len(time) - 1)] * _NS,
+            "size": view.lives.size[shown],
+            "is": view.category[shown],
+            "ran": view.ran[shown],
+        }
+        boxes = pack(made | columns, frozenset(("start", "start_ns", "end_ns", "row")))
+        left_out = last - first - len(moments.event)
         return DrawnPart(moments.packed(), left_out, held, boxes, lines, modules, stacks)
 
 
@@ -264,21 +276,6 @@ class _Moments:
         return distinct(np.concatenate([at_peak, self.rows[large]]))
 
 
-def _packed_boxes(view: MemoryView, rows: Numbers, columns: dict[str, Numbers]) -> Packed:
-    lives, time = view.lives, view.history.time_us - view.history.time_us[0]
-    start, end = lives.start[rows], lives.end[rows]
-    made = {
-        "start": start,
-        "end": end,
-        "start_ns": time[np.maximum(start, 0)] * _NS,
-        "end_ns": time[np.minimum(end, len(time) - 1)] * _NS,
-        "size": lives.size[rows],
-        "is": view.category[rows],
-        "ran": view.ran[rows],
-    }
-    return pack(made | columns, frozenset(("start", "start_ns", "end_ns", "row")))
-
-
 def _used(labels: Labels, rows: Numbers) -> tuple[list[str], Numbers]:
     used = distinct(labels.of[rows])
     return [_name(labels.names[at]) for at in used.tolist()], np.searchsorted(used, labels.of[rows])
@@ -292,24 +289,24 @@ def _name(text: str) -> str:
 
 def _tree(view: MemoryView, stacks: Sequence[Numbers]) -> tuple[StackTree, Numbers]:
     """Stacks in full, and the innermost frame of each stack of the snapshot, or -1."""
+
+    def full(frame: StackFrame) -> str:
+        if _kind(frame) == OP:
+            return _short(frame)
+        where = f"{frame.file}:{frame.line}" if frame.line else frame.file
+        return _name(f"{frame.name} ({where})" if where.strip("?") else frame.name)
+
     boxes, found = BoxTree({}), np.full(len(view.snapshot.stacks), -1, np.int64)
     frames = view.snapshot.frames
     for stack in dict.fromkeys(np.concatenate(stacks).tolist()):
         if len(boxes.numbers) < MOST_FRAMES:
             inner = [frames[at] for at in view.snapshot.stacks[stack][:MOST_DEPTH]]
-            found[stack] = boxes.add((_kind(each), _full(each)) for each in reversed(inner))
+            found[stack] = boxes.add((_kind(each), full(each)) for each in reversed(inner))
     return StackTree([*boxes.names], pack(boxes.columns())), found
 
 
 def _kind(frame: StackFrame) -> int:
     return OP if frame.name.startswith(_TELLING) else known.frame_kind(frame)
-
-
-def _full(frame: StackFrame) -> str:
-    if _kind(frame) == OP:
-        return _short(frame)
-    where = f"{frame.file}:{frame.line}" if frame.line else frame.file
-    return _name(f"{frame.name} ({where})" if where.strip("?") else frame.name)
 
 
 def _flame(view: MemoryView) -> PeakFlame:

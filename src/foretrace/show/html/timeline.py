@@ -90,17 +90,15 @@ class Tracks:
         base = track % self.count
         found = self.trace.tracks.row(base, named=True)
         pid, tid = plain(str(found["pid"])), plain(str(found["tid"]))
+        busy = self.busy[track]
         if base in self.gpus:
             label, key = f"GPU {pid} · stream {tid}", f"gpu{pid}/stream{tid}"
-            return Lane(
-                label, True, rows, "stream", key, 0, self.busy[track], self.numbers.get(pid)
-            )
+            return Lane(label, True, rows, "stream", key, 0, busy, self.numbers.get(pid))
         label, key = plain(str(found["thread"] or f"thread {tid}")), f"{pid}/{tid}"
         if track >= self.count:
-            sort = FRAMES[track // self.count]
-            return Lane(label, False, rows, "python", f"{key}/{sort}", 0, self.busy[track])
-        launched = int(self.launches[base])
-        return Lane(label, False, rows, "thread", key, launched, self.busy[track])
+            key = f"{key}/{FRAMES[track // self.count]}"
+            return Lane(label, False, rows, "python", key, 0, busy)
+        return Lane(label, False, rows, "thread", key, int(self.launches[base]), busy)
 
 
 FRAMES = ("", "python", "torch")  # sorts of events: no frame, the program's, PyTorch's own
@@ -185,7 +183,10 @@ class Timeline:
         self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
         tracks, depth = Tracks(trace, shown), depths(host, shown)
         order = tracks.ordered()
-        layer = _layers()[host.kind[shown]]
+        layers = np.full(len(KINDS), -1, np.int64)  # of every kind of event, from the top of a lane
+        for number, kinds in enumerate((HOST_KINDS, GPU_KINDS[:1], WORK_KINDS, OTHER_KINDS)):
+            layers[[KIND[kind] for kind in kinds]] = number
+        layer = layers[host.kind[shown]]
         places = [tracks.places[track] for track in order]
         parts = [
             (shown[mine], _rows(host, shown[mine], depth[mine], layer[mine])) for mine in places
@@ -198,22 +199,10 @@ class Timeline:
         event, row = (np.concatenate(each) for each in zip(none, *parts, strict=True))
         lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
         by_row = np.lexsort((host.start[event], row, lane))
+        event, lane, row = event[by_row], lane[by_row], row[by_row]
         self.configs, config = _configs(trace)
-        self._fill(trace, event[by_row], lane[by_row], row[by_row], config)
-        self.groups, self.group = _groups(trace, self.columns)
-        self.end_ns = int((self.start + self.length).max(initial=0))
-        steps = [self.extent(trace, span) for span in trace.spans.steps]
-        self.steps = steps or self._batches(trace)
-        times = [step.end - step.start for step in self.steps]
-        by_time = sorted(range(len(times)), key=lambda at: times[at])
-        # The step of median host time: the first ones often pay for something else.
-        self.typical_step = by_time[len(times) // 2] if times else None
-
-    def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
-        host, gpu = trace.host, trace.gpu
-        work = _positions(gpu.id, event)
-        shapes = trace.tables["shapes"]
-        shaped = _positions(shapes["event"].to_numpy(), event)
+        gpu, shapes = trace.gpu, trace.tables["shapes"]
+        work, shaped = _positions(gpu.id, event), _positions(shapes["event"].to_numpy(), event)
         self.columns: dict[str, Ints] = {
             "event": event,
             "start": host.start[event] - self.origin_ns,
@@ -234,6 +223,14 @@ class Timeline:
             self.columns[name] = self.columns[name].astype(np.int32)
         self.event, self.lane, self.row = (self.columns[name] for name in ("event", "lane", "row"))
         self.start, self.length = self.columns["start"], self.columns["length"]
+        self.groups, self.group = _groups(trace, self.columns)
+        self.end_ns = int((self.start + self.length).max(initial=0))
+        steps = [self.extent(trace, span) for span in trace.spans.steps]
+        self.steps = steps or self._batches(trace)
+        times = [step.end - step.start for step in self.steps]
+        by_time = sorted(range(len(times)), key=lambda at: times[at])
+        # The step of median host time: the first ones often pay for something else.
+        self.typical_step = by_time[len(times) // 2] if times else None
 
     def __len__(self) -> int:
         return len(self.event)
@@ -284,15 +281,6 @@ class Timeline:
     def packed(self, rows: Ints) -> Packed:
         """These rows as a page reads them."""
         return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
-
-
-def _layers() -> Ints:
-    """For every kind of event the place among the layers of a lane, from the top."""
-    layers = (HOST_KINDS, ("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS)
-    found = np.full(len(KINDS), -1, np.int64)
-    for number, kinds in enumerate(layers):
-        found[[KIND[kind] for kind in kinds]] = number
-    return found
 
 
 def _rows(host: Host, events: Ints, depth: Ints, layer: Ints) -> Ints:

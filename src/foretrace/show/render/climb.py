@@ -72,7 +72,15 @@ def climb_text(document: LadderDocument) -> str:
             [one for one in each if one.outcome != "holds"] for each in numbers if each not in held
         )
         others = ["\n".join(_entry(each)) for each in missed]
-        parts += ["\n".join([rung, *lines, *_inconclusive(claims)]), *others]
+        reasons: defaultdict[str, list[str]] = defaultdict(list)
+        for claim in claims:
+            if claim.verdict == "unknown":
+                reasons[_WHERE.sub("", claim.why)].append(claim.number)
+        lines += [
+            wrapped(f"inconclusive   {', '.join(dict.fromkeys(each))}: {why}", "  ", " " * 17)
+            for why, each in reasons.items()
+        ]
+        parts += ["\n".join([rung, *lines]), *others]
     if document.unmarked:
         lines = [line for claim in document.unmarked for line in _unmarked(claim)]
         parts.append("\n".join(["What no trace of one setup decides", *lines]))
@@ -153,7 +161,16 @@ def _entry(claims: list[MarkedClaim], *, full: bool = False) -> list[str]:
     lines.append(wrapped(_said(first), " " * 6, " " * 6))
     for same in _by(claims, "setup").values():
         lines.append(wrapped(f"on {same[0].setup}: {same[0].program}", " " * 6, " " * 8))
-        lines += [line for claim in same for line in _prediction(claim, full)]
+        for claim in same:  # one line if it holds; a miss has what was measured, the correction
+            text = f"{claim.outcome:<17} {_predicted(claim)}"
+            lines.append(wrapped(text, " " * 8, _UNDER))
+            notes = {"measured": claim.measured, "the articles' A100": claim.published}
+            if claim.verdict != "hit":
+                notes["correction"] = claim.correction or claim.why
+            elif not full:
+                notes = {}
+            shown = [f"{name}: {text}" for name, text in notes.items() if text]
+            lines += [wrapped(text, _UNDER, f"{_UNDER}  ") for text in shown]
     return lines
 
 
@@ -166,18 +183,6 @@ def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
     return f'"{claim.sentence}" ({claim.source}, {claim.where})'
 
 
-def _prediction(claim: MarkedClaim, full: bool) -> list[str]:
-    """One line for a prediction that holds; a miss adds what was measured and the correction."""
-    lines = [wrapped(f"{claim.outcome:<17} {_predicted(claim)}", " " * 8, _UNDER)]
-    notes = {"measured": claim.measured, "the articles' A100": claim.published}
-    if claim.verdict != "hit":
-        notes["correction"] = claim.correction or claim.why
-    elif not full:
-        notes = {}
-    shown = [f"{name}: {text}" for name, text in notes.items() if text]
-    return [*lines, *(wrapped(text, _UNDER, f"{_UNDER}  ") for text in shown)]
-
-
 def _predicted(claim: MarkedClaim) -> str:
     return f"{claim.guess} (A: {claim.against})" if claim.against else claim.guess
 
@@ -188,15 +193,6 @@ def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:
     lines = [wrapped(f"{claim.number:<3} {claim.claim}", "  ", " " * 6)]
     lines += [wrapped(_said(claim), " " * 6, " " * 6)] if full else []
     return [*lines, wrapped(f"{claim.outcome:<17} {claim.decides}", " " * 8, _UNDER)]
-
-
-def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for claim in claims:
-        if claim.verdict == "unknown":
-            reasons[_WHERE.sub("", claim.why)].append(claim.number)
-    lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
-    return [wrapped(f"inconclusive   {line}", "  ", " " * 17) for line in lines]
 
 
 def wrapped(text: str, first: str, rest: str) -> str:

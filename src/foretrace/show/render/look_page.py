@@ -306,15 +306,25 @@ def _regions(look: Look) -> Section:
 
 
 def _kernels(look: Look, top: int) -> Section:
+    def caller(row: KernelRow) -> str:
+        """The op that launched it; for a generated one, which is its own op, its first line."""
+        if row.sources and row.family.startswith("inductor"):
+            return PurePath(row.sources[0]).name
+        return row.ops[0].removeprefix("aten::") if row.ops else DASH
+
+    def rate(row: KernelRow) -> str:
+        """The rate under the roof that the kernel is nearest to."""
+        flops, moved = _tflops(row.tflops), _tbps(row.gbps)
+        text = f"{moved} TB/s" if moved else ""
+        if flops and (row.bound == "compute" or not moved):
+            text = f"{flops} TFLOP/s"
+        return _bounded(text, row.cost_certainty)
+
     columns: dict[str, Column] = {
-        "kernel": lambda row: row.short or row.name,
-        "op": _caller,
-        "n": "count",
-        "total": "total_ns",
-        "median": "median_ns",
-        "rate": _rate,
+        "kernel": lambda row: row.short or row.name, "op": caller, "n": "count",
+        "total": "total_ns", "median": "median_ns", "rate": rate,
         "limited by": lambda row: row.limited_by.removesuffix(UNTOLD) or row.bound,
-    }
+    }  # fmt: skip
     return listing("Kernels", look.kernels, columns, top=top, left=(0, 1, 6))
 
 
@@ -348,13 +358,6 @@ def _bandwidth(gbps: float | None) -> str:
     return DASH if gbps is None else f"{gbps:.3g} GB/s"
 
 
-def _caller(row: KernelRow) -> str:
-    """The op that launched a kernel; for a generated one, which is its own op, its first line."""
-    if row.sources and row.family.startswith("inductor"):
-        return PurePath(row.sources[0]).name
-    return row.ops[0].removeprefix("aten::") if row.ops else DASH
-
-
 def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
     """The ops of one call on a CPU, below the op that called them."""
     columns: dict[str, Column] = {
@@ -386,9 +389,16 @@ def _findings(overview: Overview) -> list[Section]:
         bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
     clear = ", ".join(row.rule for row in rows["clear"])
     crashed = ", ".join(f"{row.rule} ({row.detail})" for row in rows["crashed"])
+    lacks = defaultdict[str, list[str]](list)  # rules that lack the same data are named together
+    for row in rows["skipped"]:
+        lacks[row.detail].append(row.rule)
+    skipped = " ".join(f"Skipped: {', '.join(names)} ({what})." for what, names in lacks.items())
+    if look.cpu and lacks:
+        count = plural(len(rows["skipped"]), "rule")
+        skipped = f"{count} about GPU work had nothing to check."
     rest = [
         f"Checked and not found: {clear}." if clear else "",
-        _skipped(rows["skipped"], on_cpu=bool(look.cpu)),
+        skipped,
         f"Failed: {crashed}." if crashed else "",
     ]
     per = "per step" if look.steps else "in the whole recording"
@@ -396,16 +406,6 @@ def _findings(overview: Overview) -> list[Section]:
         Section(f"Findings, by largest possible saving {per}", bullets=bullets),
         Section("", [text for text in rest if text]),
     ]
-
-
-def _skipped(rows: Sequence[FindingEntry], *, on_cpu: bool) -> str:
-    """Rules that lack the same data are named together."""
-    if on_cpu and rows:
-        return f"{plural(len(rows), 'rule')} about GPU work had nothing to check."
-    lacks = defaultdict[str, list[str]](list)
-    for row in rows:
-        lacks[row.detail].append(row.rule)
-    return " ".join(f"Skipped: {', '.join(names)} ({detail})." for detail, names in lacks.items())
 
 
 def _ledger(look: Look) -> Section:
@@ -426,15 +426,6 @@ def _trust(look: Look) -> Section:
         said = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts if part)
         bullets.append((note_text(each), said))
     return Section("Trust", bullets=bullets)
-
-
-def _rate(row: KernelRow) -> str:
-    """The rate under the roof that the kernel is nearest to."""
-    flops, moved = _tflops(row.tflops), _tbps(row.gbps)
-    rate = f"{moved} TB/s" if moved else ""
-    if flops and (row.bound == "compute" or not moved):
-        rate = f"{flops} TFLOP/s"
-    return _bounded(rate, row.cost_certainty)
 
 
 def _bounded(rate: str, certainty: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
 from foretrace.schema.documents.memory import (
     DeviceMemoryDocument,
-    LargerBatch,
     MemoryChanges,
     MemoryDocument,
     MemoryPart,
@@ -50,31 +49,32 @@ def page(found: MemoryDocument, *, top: int) -> list[Section]:
         most = f"{percent_text(growth.lines[0].share)} of it from {growth.lines[0].name}"
         answers.append(("GROWS", f"{added}, and nothing frees it; {most}"))
     if device.batch is not None:
-        answers.append(("BATCH", _batch_text(device.batch)))
+        times = device.batch.fits_times
+        text = f"with twice the batch the peak is about {bytes_text(device.batch.twice_bytes)}"
+        if times is not None and times > MOST_TIMES:
+            text += "; far larger ones fit this card"
+        elif times is not None:
+            text += f"; {f'{times} times the' if times > 1 else 'no larger'} batch fits this card"
+        answers.append(("BATCH", text))
     if device.device >= 0:  # a CPU reserves nothing
         answers.append(("FRAGMENTS", fragments_text(device)))
+    about = [
+        found.path.replace("\\", "/").rsplit("/", 1)[-1],
+        found.card or f"device {device.device}",
+        f"{plural(device.allocations, 'allocation')}, {time_text(device.span_ns)}",
+        *([plural(device.steps, "step")] if device.steps else []),
+        "stacks recorded" if device.stacks else "no stacks: record with stacks='python'",
+    ]
+    if lost := sum(found.lost.values()):
+        about.append(f"{count_text(lost)} records not read")
     return filled(
         [
-            Section("", [_about(found)], labelled=answers),
+            Section("", [" · ".join(about)], labelled=answers),
             listing("By line", lines, of_line, left=(0, 1)),
             listing("By module", modules, {"module": "name", **held}),
             listing("Other devices", found.others, others),
         ]
     )
-
-
-def _about(found: MemoryDocument) -> str:
-    device = found.device
-    stacks = "stacks recorded" if device.stacks else "no stacks: record with stacks='python'"
-    parts = [
-        found.path.replace("\\", "/").rsplit("/", 1)[-1],
-        found.card or f"device {device.device}",
-        f"{plural(device.allocations, 'allocation')}, {time_text(device.span_ns)}",
-        *([plural(device.steps, "step")] if device.steps else []),
-        stacks,
-    ]
-    lost = sum(found.lost.values())
-    return " · ".join([*parts, *([f"{count_text(lost)} records not read"] if lost else [])])
 
 
 def failed_text(device: DeviceMemoryDocument) -> str:
@@ -112,16 +112,6 @@ def fix_text(device: DeviceMemoryDocument, fix: PeakFix) -> str:
     cost = f"; {fix.cost}" if fix.cost else ""
     change = f"{what} {bytes_text(now)} to about {bytes_text(then)}"
     return f"{fix.order}: {fix.why}; {change}{cost}"
-
-
-def _batch_text(batch: LargerBatch) -> str:
-    twice = f"with twice the batch the peak is about {bytes_text(batch.twice_bytes)}"
-    if batch.fits_times is None:
-        return twice
-    if batch.fits_times > MOST_TIMES:
-        return f"{twice}; far larger ones fit this card"
-    fits = f"{batch.fits_times} times the" if batch.fits_times > 1 else "no larger"
-    return f"{twice}; {fits} batch fits this card"
 
 
 def fragments_text(device: DeviceMemoryDocument) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from foretrace.base.units import DASH, bytes_text, flops_text, percent_text, plural, time_text
 from foretrace.schema.device import BandwidthPoint, MeasuredRoofs
 from foretrace.schema.documents.look import KernelRow, Look, RoofsEntry
-from foretrace.schema.traffic import CachedInput, CacheUse
+from foretrace.schema.traffic import CacheUse
 from foretrace.show.render.terminal import Column, Section, bulleted, filled, listing
 
 BAR = 24  # characters of the longest bar
@@ -284,17 +284,13 @@ def _why(use: CacheUse, roofs: RoofsEntry) -> str:
         return f"No input is known to be in L2. Its {made} result fits there: written back later."
     if use.verdict == "unknown":
         return f"A cache gave part of it. The rate of L2 is not known: {HOW}."
-    inputs = "; ".join(_input(each) for each in use.inputs)
+    inputs = []
+    for each in use.inputs:
+        between = bytes_text(each.between_bytes) if each.between_bytes else "nothing"
+        unpriced = plural(each.unpriced, "operation")
+        also = f" and {unpriced} of unknown traffic" if each.unpriced else ""
+        who, moved = each.op.replace("aten::", "") or each.kernel, bytes_text(each.bytes)
+        when = f"{time_text(each.before_ns)} before, with {between}{also} moved in between"
+        inputs.append(f"{who} wrote {moved}, the size of its input {each.tensor}, {when}")
     known = "" if roofs.l2_gbps is None else f", which gives up to {_rate(roofs.l2_gbps)}"
-    return f"{inputs}. That fits in L2 ({size}){known}. {SAME_SIZE}"
-
-
-def _input(found: CachedInput) -> str:
-    between = bytes_text(found.between_bytes) if found.between_bytes else "nothing"
-    unpriced = plural(found.unpriced, "operation")
-    also = f" and {unpriced} of unknown traffic" if found.unpriced else ""
-    who = found.op.replace("aten::", "") or found.kernel
-    return (
-        f"{who} wrote {bytes_text(found.bytes)}, the size of its input {found.tensor}, "
-        f"{time_text(found.before_ns)} before, with {between}{also} moved in between"
-    )
+    return f"{'; '.join(inputs)}. That fits in L2 ({size}){known}. {SAME_SIZE}"

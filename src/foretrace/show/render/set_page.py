@@ -12,7 +12,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.look import IgnoredEntry, Look, LookSet, StepRow
+from foretrace.schema.documents.look import FindingEntry, IgnoredEntry, Look, LookSet, StepRow
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.measured_step import WORTH, saving_text
 from foretrace.show.overview.page import Line, Overview
@@ -72,11 +72,6 @@ def _device(look: Look) -> str:
     return "CPU" if look.cpu else device_text(look.trace)
 
 
-def _busy(look: Look) -> str:
-    busy, span = look.totals.gpu_busy_ns, look.totals.gpu_span_ns
-    return percent_text(busy / span if busy is not None and span else None)
-
-
 _ON_CPU: dict[str, Column] = {
     "host/step": lambda look: time_text(host_per_step(look)),
     "ops/step": lambda look: count_text(per_step(look, lambda step: step.ops)),
@@ -91,7 +86,11 @@ _NUMBERS: dict[str, Column] = {
     "steps": lambda look: count_text(look.trace.steps),
     "kernels": lambda look: count_text(look.totals.kernels),
     "gpu busy": lambda look: time_text(look.totals.gpu_busy_ns),
-    "busy": _busy,
+    "busy": lambda look: percent_text(
+        None
+        if look.totals.gpu_busy_ns is None or not look.totals.gpu_span_ns
+        else look.totals.gpu_busy_ns / look.totals.gpu_span_ns
+    ),
     "host/step": lambda look: time_text(host_per_step(look)),
 }
 
@@ -112,10 +111,22 @@ def sections(root: str, found: LookSet) -> list[Section]:
     named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
     several = len({_device(look) for look in found.traces}) > 1  # else the head names it
     device: dict[str, Column] = {"device": _device} if several else {}
-    largest = named | {
-        "ledger": _worst,
-        "largest finding": lambda look: _largest(look)[0],
-        "saves": lambda look: _largest(look)[1],
+
+    def worst(look: Look) -> str:
+        """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
+        notes = [note for note in look.ledger.notes if note.severity != "info"]
+        if not notes:
+            return "complete"
+        more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
+        return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
+
+    def largest(look: Look) -> FindingEntry | None:
+        return next((row for row in look.findings if row.state == "found"), None)
+
+    findings = named | {
+        "ledger": worst,
+        "largest finding": lambda look: row.title if (row := largest(look)) else "nothing found",
+        "saves": lambda look: (saving_text(row) if (row := largest(look)) else "") or DASH,
     }
     title = "Ledger, largest finding, and largest possible saving per step"
     left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
@@ -134,7 +145,7 @@ def sections(root: str, found: LookSet) -> list[Section]:
             _head(root, found),
             banner([note for note in found.notes if note.severity in GRAVE]),
             listing("Traces", found.traces, named | device | _NUMBERS, left=(0, *[1][:several])),
-            listing(title, found.traces, largest, left=(0, 1, 2)),
+            listing(title, found.traces, findings, left=(0, 1, 2)),
             Section(
                 "Ranks, by largest difference (medians over the steps)",
                 head=["", "least", "rank", "most", "rank", "most/least"],
@@ -166,20 +177,6 @@ def _head(root: str, found: LookSet) -> Section:
     labelled = [(line.label, line.text) for line in told]
     name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
     return Section(f"{name} · {counts}{device}", labelled=labelled)
-
-
-def _worst(look: Look) -> str:
-    """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
-    notes = [note for note in look.ledger.notes if note.severity != "info"]
-    if not notes:
-        return "complete"
-    more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
-    return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
-
-
-def _largest(look: Look) -> tuple[str, str]:
-    first = next((row for row in look.findings if row.state == "found"), None)
-    return (first.title, saving_text(first) or DASH) if first else ("nothing found", DASH)
 
 
 def _example(found: LookSet) -> str:
@@ -238,12 +235,8 @@ class Spread(Struct, frozen=True):
 def lines(found: LookSet) -> list[Line]:
     """What the traces are to each other, and where the ranks of one job differ most."""
     if not found.job:
-        return [
-            Line(
-                "SEPARATE TRACES",
-                "their headers and names state no common job; compare two: foretrace compare A B",
-            )
-        ]
+        text = "their headers and names state no common job; compare two: foretrace compare A B"
+        return [Line("SEPARATE TRACES", text)]
     said = [Line("ONE JOB", plural(len(found.job), "rank"))]
     for worst in [each for each in spreads(found)[:1] if each.least < each.most]:
         least = f"{worst.text(worst.least)} (rank {worst.least_rank})"
@@ -299,9 +292,5 @@ MEASURES: tuple[tuple[str, _Text, Callable[[Look], float | None]], ...] = (
     ("GPU busy per step", time_text, lambda look: per_step(look, lambda step: step.gpu_busy_ns)),
     ("kernels per step", count_text, lambda look: per_step(look, lambda step: step.kernels)),
     ("in collectives per step (mean)", time_text, _collectives),
-    (
-        "GPU busy in total",
-        time_text,
-        lambda look: None if look.steps else look.totals.gpu_busy_ns,
-    ),
+    ("GPU busy in total", time_text, lambda look: None if look.steps else look.totals.gpu_busy_ns),
 )

@@ -33,8 +33,11 @@ def verdicts_page(verdicts: Sequence[Verdict]) -> str:
     whole = verdicts_text(verdicts)
     if len(whole.splitlines()) <= SCREEN:
         return whole
-    order = list(_MARKS)
-    lines = [_line(one) for one in sorted(verdicts, key=lambda one: order.index(one.verdict))]
+    order, lines = list(_MARKS), []
+    for one in sorted(verdicts, key=lambda one: order.index(one.verdict)):
+        fact = one.measured if one.verdict in ("hit", "miss") else one.why
+        line = plain(f"{_MARKS[one.verdict]} {one.text} · {fact}")
+        lines.append(line if len(line) <= _WIDE else line[: _WIDE - 1] + "…")
     shown = lines[: SCREEN - 2]
     left = f" ({len(lines) - len(shown)} more)" if len(lines) > len(shown) else ""
     return "\n".join([_score(verdicts), *shown, f"--all shows the evidence{left}"])
@@ -52,8 +55,16 @@ def lesson_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def _text(verdicts: Sequence[Verdict], remarks: Iterable[str]) -> str:
-    paragraphs = [_one(*pair) for pair in zip(verdicts, remarks, strict=True)]
-    return "\n".join([_score(verdicts), *paragraphs])
+    lines = []
+    for one, remark in zip(verdicts, remarks, strict=True):
+        measured = f"measured {one.measured}" if one.measured else ""
+        notes = [measured, remark, f"why: {one.why}" if one.why else ""]
+        if one.verdict == "error":  # the mark stands under the wrong word
+            notes = [f"{carets} {one.why}" for carets in one.slice] or [one.why]
+        lines.append(f"{_MARKS[one.verdict]} {one.text}")
+        lines += [f"        {note}" for note in notes if note]
+        lines += [f"          {line}" for line in one.slice if one.verdict != "error"]
+    return "\n".join([_score(verdicts), *map(plain, lines)])
 
 
 def _score(verdicts: Sequence[Verdict]) -> str:
@@ -61,23 +72,3 @@ def _score(verdicts: Sequence[Verdict]) -> str:
     score = f"{counts['hit']} hit, {counts['miss']} missed, {counts['unknown']} unknown"
     errors = f", {plural(counts['error'], 'error')}" if counts["error"] else ""
     return f"{plural(len(verdicts), 'guess', 'guesses')}: {score}{errors}"
-
-
-def _line(verdict: Verdict) -> str:
-    fact = verdict.measured if verdict.verdict in ("hit", "miss") else verdict.why
-    line = plain(f"{_MARKS[verdict.verdict]} {verdict.text} · {fact}")
-    return line if len(line) <= _WIDE else line[: _WIDE - 1] + "…"
-
-
-def _one(verdict: Verdict, remark: str) -> str:
-    measured = f"measured {verdict.measured}" if verdict.measured else ""
-    notes = [measured, remark, f"why: {verdict.why}" if verdict.why else ""]
-    if verdict.verdict == "error":  # the mark stands under the wrong word
-        notes = [f"{carets} {verdict.why}" for carets in verdict.slice] or [verdict.why]
-    evidence = verdict.slice if verdict.verdict != "error" else ()
-    lines = [
-        f"{_MARKS[verdict.verdict]} {verdict.text}",
-        *(f"        {note}" for note in notes if note),
-        *(f"          {line}" for line in evidence),
-    ]
-    return "\n".join(plain(line) for line in lines)
