@@ -37,7 +37,7 @@ from foretrace.base.files import replacing, write_bytes
 from foretrace.names import devices, families
 from foretrace.names.gemms import table
 from foretrace.record.experiments.roofs.measured_roofs import environment
-from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
+from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, NARROW, MatmulSize
 from foretrace.schema.kernel import KernelId
 
 Row = dict[str, Any]
@@ -67,7 +67,7 @@ LARGEST_FLOPS = 8e12
 FP8_UNIT = 16  # what `torch._scaled_mm` takes
 
 
-def points() -> list[GemmPoint]:
+def points() -> list[MatmulSize]:
     """All matmuls of the sweep, each once: those of models first, in a fixed shuffled order."""
     every = dict.fromkeys([*_article(), *_models(), *_odd()])
     named = [point for point in every if fits(point)]
@@ -76,14 +76,14 @@ def points() -> list[GemmPoint]:
     return named + further
 
 
-def drawn(seed: int, plain: int, mixed: int, known: Iterable[GemmPoint]) -> list[GemmPoint]:
+def drawn(seed: int, plain: int, mixed: int, known: Iterable[MatmulSize]) -> list[MatmulSize]:
     """Random matmuls, without the known ones."""
     chance, known = random.Random(seed), set(known)
     every = dict.fromkeys([*_drawn(chance, plain), *_mixed(chance, mixed)])
     return [point for point in every if fits(point) and point not in known]
 
 
-def fits(point: GemmPoint) -> bool:
+def fits(point: MatmulSize) -> bool:
     """Whether the matmul is small enough, and one that torch computes."""
     if point.flops > MOST_FLOPS.get(point.dtype, LARGEST_FLOPS):
         return False
@@ -93,56 +93,56 @@ def fits(point: GemmPoint) -> bool:
     return aligned and point.layout == "tn" and point.epilogue in ("none", "bias")
 
 
-def _article() -> Iterator[GemmPoint]:
+def _article() -> Iterator[MatmulSize]:
     for n, k in ARTICLE:
         for m in ROWS:
             for layout in LAYOUTS:
-                yield GemmPoint(m, n, k, layout)
+                yield MatmulSize(m, n, k, layout)
             for epilogue in EPILOGUES[1:]:
-                yield GemmPoint(m, n, k, epilogue=epilogue)
+                yield MatmulSize(m, n, k, epilogue=epilogue)
             for dtype in DTYPES[1:]:
-                yield GemmPoint(m, n, k, dtype=dtype)
+                yield MatmulSize(m, n, k, dtype=dtype)
 
 
-def _models() -> Iterator[GemmPoint]:
+def _models() -> Iterator[MatmulSize]:
     for n, k in LAYERS:
         for m in ROWS:
-            yield GemmPoint(m, n, k)
+            yield MatmulSize(m, n, k)
         for m in ROWS[1::3]:
             for layout in ("nn", "nt"):
-                yield GemmPoint(m, n, k, layout)
-            yield GemmPoint(m, n, k, epilogue="bias")
+                yield MatmulSize(m, n, k, layout)
+            yield MatmulSize(m, n, k, epilogue="bias")
         for number, m in enumerate(ROWS[1::4]):
-            yield GemmPoint(m, n, k, epilogue=("bias_gelu", "bias_relu")[number % 2])
+            yield MatmulSize(m, n, k, epilogue=("bias_gelu", "bias_relu")[number % 2])
             for dtype in DTYPES[1:]:
-                yield GemmPoint(m, n, k, dtype=dtype)
+                yield MatmulSize(m, n, k, dtype=dtype)
     for n, k in DECODED:
         for m in range(1, 65):
-            yield GemmPoint(m, n, k)
+            yield MatmulSize(m, n, k)
 
 
-def _odd() -> Iterator[GemmPoint]:
+def _odd() -> Iterator[MatmulSize]:
     """Sizes beside the aligned ones: off by one, two, four and eight."""
     for m, n, k in ((64, 768, 768), (1024, 3072, 768), (4096, 4096, 4096), (8192, 768, 3072)):
         for less in (1, 2, 4, 8, 16):
-            yield GemmPoint(m - less, n, k)
+            yield MatmulSize(m - less, n, k)
             for dtype in ("bf16", "fp16", "tf32"):
-                yield GemmPoint(m, n - less, k, dtype=dtype)
-                yield GemmPoint(m, n, k - less, dtype=dtype)
-            yield GemmPoint(m, n - less, k - less, "nn")
-            yield GemmPoint(m, n - less, k - less, epilogue="bias")
+                yield MatmulSize(m, n - less, k, dtype=dtype)
+                yield MatmulSize(m, n, k - less, dtype=dtype)
+            yield MatmulSize(m, n - less, k - less, "nn")
+            yield MatmulSize(m, n - less, k - less, epilogue="bias")
     for n in (50257, 32001, 151936, 128256):
         for m in (1, 8, 128, 1024):
-            yield GemmPoint(m, n, 1024)
+            yield MatmulSize(m, n, 1024)
 
 
-def _drawn(chance: random.Random, count: int) -> Iterator[GemmPoint]:
+def _drawn(chance: random.Random, count: int) -> Iterator[MatmulSize]:
     """Sizes that nobody chose, spread over octaves; one in six is no multiple of eight."""
     for number in range(count):
-        yield GemmPoint(*_size(chance, number), chance.choice(LAYOUTS[:3]))
+        yield MatmulSize(*_size(chance, number), chance.choice(LAYOUTS[:3]))
 
 
-def _mixed(chance: random.Random, count: int) -> Iterator[GemmPoint]:
+def _mixed(chance: random.Random, count: int) -> Iterator[MatmulSize]:
     """As above, with all types and epilogues."""
     for number in range(count):
         dtype = chance.choice(DTYPES)
@@ -150,10 +150,10 @@ def _mixed(chance: random.Random, count: int) -> Iterator[GemmPoint]:
         if dtype == "fp8":
             n, k = (max(1, round(side / 16)) * 16 for side in (n, k))
             epilogue = chance.choice(EPILOGUES[:2])
-            yield GemmPoint(m, n, k, "tn", dtype, epilogue)
+            yield MatmulSize(m, n, k, "tn", dtype, epilogue)
             continue
         layout = chance.choice(LAYOUTS)
-        yield GemmPoint(m, n, k, layout, dtype, chance.choice(EPILOGUES))
+        yield MatmulSize(m, n, k, layout, dtype, chance.choice(EPILOGUES))
 
 
 def _size(chance: random.Random, number: int) -> tuple[int, int, int]:
@@ -163,7 +163,7 @@ def _size(chance: random.Random, number: int) -> tuple[int, int, int]:
     return m, n, k
 
 
-def more(count: int, seed: int = 2) -> list[GemmPoint]:
+def more(count: int, seed: int = 2) -> list[MatmulSize]:
     """Matmuls of the kinds whose times are guessed worst, drawn as held-out ones are; none of the
     above. Half are of 16 bit and not aligned, as most of these are.
 
@@ -172,7 +172,7 @@ def more(count: int, seed: int = 2) -> list[GemmPoint]:
     held_out = drawn(1, HELD_OUT // 2, HELD_OUT // 2, points())
     chance, known = random.Random(seed), {*points(), *held_out}
     wanted = {"16-bit": count // 2, "tf32": count // 4, "fp32": count // 4}
-    found: dict[str, dict[GemmPoint, None]] = {kind: {} for kind in wanted}
+    found: dict[str, dict[MatmulSize, None]] = {kind: {} for kind in wanted}
     while any(len(found[kind]) < most for kind, most in wanted.items()):
         for point in (*_drawn(chance, 6), *_mixed(chance, 6)):
             kind = "16-bit" if point.dtype in NARROW else point.dtype
@@ -227,12 +227,12 @@ def _random(count: int, dtype: torch.dtype) -> Tensor:
     return made
 
 
-def elements(points: Sequence[GemmPoint]) -> int:
+def elements(points: Sequence[MatmulSize]) -> int:
     """How long a pool must be for the largest of these matmuls."""
     return max(p.m * p.k + p.n * p.k + p.n + 3 * _ALIGNED for p in points)
 
 
-def matmul(point: GemmPoint, cut: Cut) -> Call:
+def matmul(point: MatmulSize, cut: Cut) -> Call:
     """A call that computes the matmul on tensors of `cut`."""
     m, n, k, layout, dtype, epilogue = point
     kind = TYPES[dtype]
@@ -253,7 +253,7 @@ def matmul(point: GemmPoint, cut: Cut) -> Call:
     return partial(torch._addmm_activation, bias, x, w, use_gelu=epilogue == "bias_gelu")
 
 
-def recorded(batch: Sequence[GemmPoint], pools: OperandPools) -> list[dict[str, Any]]:
+def recorded(batch: Sequence[MatmulSize], pools: OperandPools) -> list[dict[str, Any]]:
     """Measure matmuls in one recording; a matmul that the library refuses has an `error`."""
     flood = torch.zeros(_FLOOD, dtype=torch.float32, device="cuda")
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
@@ -275,7 +275,8 @@ def recorded(batch: Sequence[GemmPoint], pools: OperandPools) -> list[dict[str, 
         torch.cuda.synchronize()
     found = segments(_events(prof))
     return [
-        {**point._asdict(), **_result(found, number, refused)} for number, point in enumerate(batch)
+        {**msgspec.structs.asdict(point), **_result(found, number, refused)}
+        for number, point in enumerate(batch)
     ]
 
 
@@ -441,7 +442,7 @@ COLUMNS: dict[str, Any] = {
 
 def row_of(swept: Row, sms: int, flops: Mapping[str, float], bytes_per_s: float) -> Row:
     """A row of the map."""
-    point = GemmPoint(*(swept[name] for name in GemmPoint._fields))
+    point = MatmulSize(*(swept[name] for name in MatmulSize.__struct_fields__))
     kernels = [families.decode(run["name"]) for run in swept["kernels"]]
     # the matmul among the kernels of a call: the longest, should it be cut into several
     matmuls = [at for at, kernel in enumerate(kernels) if kernel.role in MATMULS]
@@ -459,7 +460,7 @@ def row_of(swept: Row, sms: int, flops: Mapping[str, float], bytes_per_s: float)
     compute = point.flops / flops[point.dtype] * 1e6
     memory = point.bytes / bytes_per_s * 1e6
     row = {
-        **point._asdict(),
+        **msgspec.structs.asdict(point),
         **{name: getattr(kernel, name) for name in ("short", "family")},
         "kernel": kernel.name,
         "arch": kernel.get("arch"),

@@ -13,7 +13,7 @@ from analyze.rules.sketch import Sketch, kernel
 from foretrace.analyze.compare import compare
 from foretrace.names.gemms import table
 from foretrace.read import recordings
-from foretrace.schema.gemm_point import GemmPoint
+from foretrace.schema.documents.gemms import MatmulSize
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 
@@ -51,7 +51,7 @@ N, K = 4096, 14336
 
 
 def _name(m: int) -> str:
-    found: str = MAP.frame["kernel"][MAP.rows[GemmPoint(m, N, K)]]
+    found: str = MAP.frame["kernel"][MAP.rows[MatmulSize(m, N, K)]]
     return found
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import explain_shape, parse_size, plane
 from foretrace.names.gemms.table import FAR, Boundary, crossed, differing, point_of
-from foretrace.schema.gemm_point import DTYPES, GemmPoint
+from foretrace.schema.documents.gemms import DTYPES, MatmulSize
 
 MAP = table.shipped()
-GATE, DOWN = GemmPoint(8192, 3072, 768), GemmPoint(8192, 768, 3072)
+GATE, DOWN = MatmulSize(8192, 3072, 768), MatmulSize(8192, 768, 3072)
 
 
 def test_down_gets_the_tile_that_fills_the_card() -> None:
@@ -41,19 +42,19 @@ def test_down_is_faster_since_its_tiles_end_less_often() -> None:
 
 
 def test_a_shape_that_is_not_there_gets_the_nearest() -> None:
-    answer = explain_shape(MAP, GemmPoint(8190, 3072, 768))
+    answer = explain_shape(MAP, MatmulSize(8190, 3072, 768))
     assert not answer.exact
     assert answer.found.matmul.n == 3072
 
 
 def test_a_misaligned_size_is_named() -> None:
-    why = explain_shape(MAP, GemmPoint(1024, 3072, 766)).why[0]
+    why = explain_shape(MAP, MatmulSize(1024, 3072, 766)).why[0]
     assert why.startswith("K = 766: rows begin at multiples of 4 bytes, not of 16.")
     assert "cutlass sm80" in why
 
 
 def test_a_split_is_explained() -> None:
-    why = explain_shape(MAP, GemmPoint(8, 4096, 14336)).why
+    why = explain_shape(MAP, MatmulSize(8, 4096, 14336)).why
     assert why[1].startswith("The tiles alone fill 32 of 132 places. K = 14336 is cut into 4 parts")
 
 
@@ -67,7 +68,7 @@ def test_a_split_without_a_tile_is_explained() -> None:
 @pytest.mark.parametrize("size", ["1x128x128", "20000x16x20000"])
 def test_every_shape_has_an_answer(size: str) -> None:
     for dtype in DTYPES:
-        assert explain_shape(MAP, parse_size(size, GemmPoint(1, 1, 1, dtype=dtype))).why, dtype
+        assert explain_shape(MAP, parse_size(size, MatmulSize(1, 1, 1, dtype=dtype))).why, dtype
 
 
 def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
@@ -83,22 +84,22 @@ def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
     shares = 100 * inside["roof_us"] / inside["cold_us"]
     assert cell.roof_percent == pytest.approx(shares.median())
     with pytest.raises(UsageError, match="the map has no matmul fp8 nn none"):
-        plane(MAP, GATE._replace(dtype="fp8", layout="nn"))
+        plane(MAP, replace(GATE, dtype="fp8", layout="nn"))
 
 
 def test_the_distance_prices_what_changes_the_kernel() -> None:
-    def away(point: GemmPoint) -> float:
+    def away(point: MatmulSize) -> float:
         return float(MAP.nearest(point, 1)[1][0])
 
     assert away(DOWN) == 0
-    assert away(DOWN._replace(m=8192 * 64)) == pytest.approx(5)  # octaves beyond 16384
-    vector = GemmPoint(1, 768, 3072)
-    assert away(vector._replace(layout="tt")) == 0  # one row has no order
-    assert away(GemmPoint(1 << 20, 1 << 20, 64)) > FAR
+    assert away(replace(DOWN, m=8192 * 64)) == pytest.approx(5)  # octaves beyond 16384
+    vector = MatmulSize(1, 768, 3072)
+    assert away(replace(vector, layout="tt")) == 0  # one row has no order
+    assert away(MatmulSize(1 << 20, 1 << 20, 64)) > FAR
 
 
-def _at(m: int, n: int = 4096, k: int = 14336) -> tuple[GemmPoint, str]:
-    point = GemmPoint(m, n, k)
+def _at(m: int, n: int = 4096, k: int = 14336) -> tuple[MatmulSize, str]:
+    point = MatmulSize(m, n, k)
     return point, MAP.frame["kernel"][MAP.rows[point]]
 
 
@@ -111,9 +112,9 @@ def test_a_boundary_lies_where_the_kernel_changes() -> None:
 
 def test_without_the_map_s_kernels_no_boundary_is_stated() -> None:
     assert crossed(MAP, (_at(1)[0], "another kernel"), _at(16)) is None
-    assert crossed(MAP, (GemmPoint(1, 4097, 3), _at(1)[1]), _at(16)) is None
+    assert crossed(MAP, (MatmulSize(1, 4097, 3), _at(1)[1]), _at(16)) is None
     assert crossed(MAP, _at(1), _at(16, 4096, 4096)) is None
-    assert differing(GATE, GATE._replace(dtype="fp16")) is None
+    assert differing(GATE, replace(GATE, dtype="fp16")) is None
 
 
 @pytest.mark.parametrize(
@@ -127,21 +128,21 @@ def test_a_size_that_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("point", "load"),
     [
-        (GemmPoint(8, 768, 768), 16),
-        (GemmPoint(7, 768, 768), 16),  # M is no size along memory
-        (GemmPoint(7, 768, 768, "nt"), 2),
-        (GemmPoint(1, 768, 768, "nt"), 16),  # one row is a vector
-        (GemmPoint(8, 50257, 768), 2),
-        (GemmPoint(8, 768, 766), 4),
-        (GemmPoint(8, 764, 768, dtype="tf32"), 16),
-        (GemmPoint(8, 768, 768, dtype="fp8"), 16),
+        (MatmulSize(8, 768, 768), 16),
+        (MatmulSize(7, 768, 768), 16),  # M is no size along memory
+        (MatmulSize(7, 768, 768, "nt"), 2),
+        (MatmulSize(1, 768, 768, "nt"), 16),  # one row is a vector
+        (MatmulSize(8, 50257, 768), 2),
+        (MatmulSize(8, 768, 766), 4),
+        (MatmulSize(8, 764, 768, dtype="tf32"), 16),
+        (MatmulSize(8, 768, 768, dtype="fp8"), 16),
     ],
 )
-def test_the_widest_load(point: GemmPoint, load: int) -> None:
+def test_the_widest_load(point: MatmulSize, load: int) -> None:
     assert (point.load_bytes, point.aligned) == (load, load == 16)
 
 
 def test_flops_and_bytes() -> None:
     assert GATE.flops == 38_654_705_664
     assert GATE.bytes == 2 * (8192 * 768 + 3072 * 768 + 8192 * 3072)
-    assert GemmPoint(2, 3, 5, dtype="fp8").bytes == 2 * 5 + 3 * 5 + 2 * 2 * 3
+    assert MatmulSize(2, 3, 5, dtype="fp8").bytes == 2 * 5 + 3 * 5 + 2 * 2 * 3

@@ -32,7 +32,7 @@ from foretrace.names.gemms import table
 from foretrace.names.gemms.table import GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
 from foretrace.schema.documents.compare import ChangeEntry, ComparedOp
-from foretrace.schema.gemm_point import GemmPoint
+from foretrace.schema.documents.gemms import MatmulSize
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form
@@ -94,7 +94,7 @@ def _crossed(known: GemmMap, pairs: list[tuple[Kernel, Kernel]]) -> Iterator[str
         )
 
 
-def matmul_of(kernel: Kernel) -> GemmPoint | None:
+def matmul_of(kernel: Kernel) -> MatmulSize | None:
     """The matmul that a kernel computed; None where the trace does not say."""
     if kernel.shapes is None:
         return None

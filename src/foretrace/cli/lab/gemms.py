@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli import _options as use
-from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
+from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, MatmulSize
 
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
@@ -32,7 +32,7 @@ def command(
     from foretrace.show.render.gemms_page import page
 
     known = table.shipped()
-    kind = GemmPoint(1, 1, 1, layout, dtype, epilogue)
+    kind = MatmulSize(1, 1, 1, layout, dtype, epilogue)
     near = answers.explain_shape(known, answers.parse_size(size, kind)) if size else None
     heat = None if size else answers.plane(known, kind)
     facts = known.facts

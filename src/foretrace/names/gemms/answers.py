@@ -11,11 +11,14 @@ from math import ceil
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text, flops_text, percent_text, plural, time_text
 from foretrace.names.gemms.table import GemmMap, entry, point_of, tile_text
 from foretrace.schema.documents.gemms import (
+    LOAD_BYTES,
+    NARROW,
     HeatCell,
     HeatPlane,
     KernelRange,
@@ -23,7 +26,6 @@ from foretrace.schema.documents.gemms import (
     NearAnswer,
     TileChoice,
 )
-from foretrace.schema.gemm_point import LOAD_BYTES, NARROW, GemmPoint
 
 Row = dict[str, Any]
 NEIGHBOURS = 40  # whose tiles are tried on the shape
@@ -36,7 +38,7 @@ CONFIRMED = 2  # times: what an end costs at other rows, to count as the same
 LARGEST = 1 << 24  # of one size: the longest vocabulary has 2^18 words
 
 
-def parse_size(text: str, kind: GemmPoint) -> GemmPoint:
+def parse_size(text: str, kind: MatmulSize) -> MatmulSize:
     """`8192x3072x768`: M rows, N output features, K summed; all else as `kind` has it."""
     sizes = re.fullmatch(r"(\d{1,9})[x,*](\d{1,9})[x,*](\d{1,9})", text.strip().lower())
     if not sizes:
@@ -44,17 +46,17 @@ def parse_size(text: str, kind: GemmPoint) -> GemmPoint:
     m, n, k = map(int, sizes.groups())
     if not all(0 < size <= LARGEST for size in (m, n, k)):
         raise UsageError(f"{text!r}: each size is from 1 to {LARGEST}")
-    return kind._replace(m=m, n=n, k=k)
+    return replace(kind, m=m, n=n, k=k)
 
 
-def explain_shape(known: GemmMap, point: GemmPoint) -> NearAnswer:
+def explain_shape(known: GemmMap, point: MatmulSize) -> NearAnswer:
     """What the map says about a matmul, or about the nearest one that it holds."""
     rows, away = known.nearest(point, NEIGHBOURS)
     around = known.frame[rows].to_dicts()
     held = known.rows.get(point)
     row = around[0] if held is None else known.frame.row(held, named=True)
     here = point_of(row)
-    turned = known.rows.get(here._replace(n=here.k, k=here.n)) if here.n != here.k else None
+    turned = known.rows.get(replace(here, n=here.k, k=here.n)) if here.n != here.k else None
     partner = None if turned is None else known.frame.row(turned, named=True)
     choices = _tiles(row, [*([partner] if partner else []), *around], known.facts.sms)
     ranges: list[KernelRange] = []  # sizes by kernel, in order of M
@@ -63,7 +65,7 @@ def explain_shape(known: GemmMap, point: GemmPoint) -> NearAnswer:
         first = ranges.pop().first_m if ranges and ranges[-1].kernel == kernel else m
         ranges.append(KernelRange(first, m, short, cluster or "", kernel))
     return NearAnswer(
-        MatmulSize(*point),
+        point,
         held is not None,
         float(away[0]),
         entry(row),
@@ -261,7 +263,7 @@ def _multiply_adds(row: Row) -> int:
     return int(ceil(row["waves"]) * row["tile_n"] * row["tile_m"] * row["k"])
 
 
-def plane(known: GemmMap, kind: GemmPoint) -> HeatPlane:
+def plane(known: GemmMap, kind: MatmulSize) -> HeatPlane:
     """Cells of one type, layout and epilogue, all K together; each begins at a power of two.
 
     Where the map has aligned matmuls, the others are left out: they run on slower kernels.

@@ -19,12 +19,11 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.names import families
-from foretrace.schema.documents.gemms import MappedMatmul, MatmulSize
-from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
+from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, MappedMatmul, MatmulSize
 
 SHIPPED = Path(__file__).with_name("maps")
 CARD = "NVIDIA H200"  # that was measured
-KEY = GemmPoint._fields
+KEY = MatmulSize.__struct_fields__
 SIZES = ("m", "n", "k")
 _TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "c10::Float8_e4m3fn": "fp8"}
 _FIRST_FACTOR = {"aten::mm": 0, "aten::addmm": 1}
@@ -53,11 +52,11 @@ class GemmMap:
         self.facts, self.frame = facts, frame
 
     @cached_property
-    def rows(self) -> dict[GemmPoint, int]:
+    def rows(self) -> dict[MatmulSize, int]:
         """The row of each matmul."""
-        return {GemmPoint(*row): at for at, row in enumerate(self.frame.select(KEY).iter_rows())}
+        return {MatmulSize(*row): at for at, row in enumerate(self.frame.select(KEY).iter_rows())}
 
-    def like(self, point: GemmPoint) -> pl.DataFrame:
+    def like(self, point: MatmulSize) -> pl.DataFrame:
         """Matmuls of the same type, layout and epilogue."""
         return self.frame.filter(
             pl.col("dtype") == point.dtype,
@@ -65,31 +64,35 @@ class GemmMap:
             pl.col("epilogue") == point.epilogue,
         )
 
-    def along(self, point: GemmPoint, name: str = "m") -> pl.DataFrame:
+    def along(self, point: MatmulSize, name: str = "m") -> pl.DataFrame:
         """Matmuls that differ from this one in one size alone, in order of it."""
         fixed = [pl.col(each) == getattr(point, each) for each in SIZES if each != name]
         return self.like(point).filter(*fixed).sort(name)
 
-    def ran_on(self, point: GemmPoint, kernel: str) -> bool:
+    def ran_on(self, point: MatmulSize, kernel: str) -> bool:
         """Whether the map holds this matmul with exactly this kernel."""
         at = self.rows.get(point)
         return at is not None and self.frame["kernel"][at] == kernel
 
-    def nearest(self, point: GemmPoint, count: int) -> tuple[Array, Array]:
+    def nearest(self, point: MatmulSize, count: int) -> tuple[Array, Array]:
         """The rows of the nearest matmuls, and how many octaves they are away."""
         octaves, traits = self._places
-        away = np.abs(octaves - np.log2(np.array(point[:3], dtype=float))).sum(axis=1)
+        away = np.abs(octaves - np.log2(np.array(_sizes(point)))).sum(axis=1)
         away += (traits != _traits(point)) @ PRICES
         rows = np.argsort(away, kind="stable")[:count]
         return rows, away[rows]
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
-        octaves = np.log2(np.array([point[:3] for point in self.rows], dtype=float))
+        octaves = np.log2(np.array([_sizes(point) for point in self.rows]))
         return octaves, np.array([_traits(point) for point in self.rows])
 
 
-def _traits(point: GemmPoint) -> list[int]:
+def _sizes(point: MatmulSize) -> tuple[float, float, float]:
+    return float(point.m), float(point.n), float(point.k)
+
+
+def _traits(point: MatmulSize) -> list[int]:
     """What has a price, in the order of `PRICES`; the library sees no order in one row of x."""
     vector = point.m == 1
     layout = {"nt": "nn", "tt": "tn"}.get(point.layout, point.layout) if vector else point.layout
@@ -113,9 +116,9 @@ def of_device(device: str | None) -> GemmMap | None:
 # Rows of a map as entries of a document.
 
 
-def point_of(row: Mapping[str, Any]) -> GemmPoint:
+def point_of(row: Mapping[str, Any]) -> MatmulSize:
     """The matmul of a row."""
-    return GemmPoint(*(row[name] for name in KEY))
+    return MatmulSize(*(row[name] for name in KEY))
 
 
 def tile_text(row: Mapping[str, Any]) -> str:
@@ -129,7 +132,7 @@ def entry(row: Mapping[str, Any]) -> MappedMatmul:
     same = ("kernel", "short", "family", "stages", "tiles", "waves", "waste", "intensity")
     times = ("cold_us", "warm_us", "kernel_us", "roof", "others")
     return MappedMatmul(
-        matmul=MatmulSize(*point),
+        matmul=point,
         tile=tile_text(row),
         cluster=row["cluster"] or "",
         split=row["splits"],
@@ -145,7 +148,7 @@ def entry(row: Mapping[str, Any]) -> MappedMatmul:
 
 def gemm_point(
     op: str | None, dims: Sequence[Sequence[int]], types: Sequence[str], kernel: str
-) -> GemmPoint | None:
+) -> MatmulSize | None:
     """The matmul that an op's call computed on this kernel.
 
     None where the call is not a plain matmul, or the kernel's name has no layout.
@@ -164,7 +167,7 @@ def gemm_point(
         dtype = "tf32" if math == "tf32" else "fp32"
     if k != depth or layout not in LAYOUTS or dtype is None or min(m, n, k) < 1:
         return None
-    return GemmPoint(m, n, k, layout, dtype, "bias" if first else "none")
+    return MatmulSize(m, n, k, layout, dtype, "bias" if first else "none")
 
 
 class Boundary(NamedTuple):
@@ -174,14 +177,14 @@ class Boundary(NamedTuple):
     first: int
 
 
-def differing(a: GemmPoint, b: GemmPoint) -> str | None:
+def differing(a: MatmulSize, b: MatmulSize) -> str | None:
     """The one size in which two matmuls differ; None where they differ in more or in none."""
     different = [name for name in KEY if getattr(a, name) != getattr(b, name)]
     return different[0] if len(different) == 1 and different[0] in SIZES else None
 
 
 def crossed(
-    found: GemmMap, a: tuple[GemmPoint, str], b: tuple[GemmPoint, str]
+    found: GemmMap, a: tuple[MatmulSize, str], b: tuple[MatmulSize, str]
 ) -> list[Boundary] | None:
     """The boundaries between two matmuls that ran on these kernels.
 

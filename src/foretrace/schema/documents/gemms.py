@@ -2,18 +2,79 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from msgspec import Struct
 
+LAYOUTS = ("tn", "nn", "nt", "tt")
+DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
+NARROW = ("bf16", "fp16", "fp8")  # types whose aligned matmuls run on nvjet on Hopper
+EPILOGUES = ("none", "bias", "bias_gelu", "bias_relu")
+# the widest load of one thread, and what the TMA unit demands of row starts
+LOAD_BYTES = 16
 
+
+# It is `x W^T` with `x` (m, k) and `W` (n, k), as `nn.Linear` computes it (`tn`). `nn` has `W` as
+# (k, n), as in the gradient of an input; `nt` has `x` as (k, m) as well, as in the gradient of a
+# weight; `tt` has `x` as (k, m) and `W` as (n, k).
 class MatmulSize(Struct, frozen=True):
     """A matmul: `m` rows, `n` output features, `k` summed."""
 
     m: int
     n: int
     k: int
-    layout: str
-    dtype: str
-    epilogue: str
+    layout: str = "tn"
+    dtype: str = "bf16"
+    epilogue: str = "none"
+
+    @property
+    def size(self) -> str:
+        """`8192x3072x768`: M, N, K."""
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def text(self) -> str:
+        """`8192x3072x768 tn bf16`, and the epilogue if there is one."""
+        epilogue = "" if self.epilogue == "none" else f" {self.epilogue.replace('_', '+')}"
+        return f"{self.size} {self.layout} {self.dtype}{epilogue}"
+
+    @property
+    def flops(self) -> int:
+        """A multiplication and an addition each."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of one element of x or W."""
+        return {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}[self.dtype]
+
+    @property
+    def bytes(self) -> int:
+        """Both operands read once, the result written once; fp8 gives a result in bf16."""
+        size = self.bytes_each
+        return size * (self.m + self.n) * self.k + max(size, 2) * self.m * self.n
+
+    @property
+    def intensity(self) -> float:
+        """FLOP for each byte that must move."""
+        return self.flops / self.bytes
+
+    @property
+    def contiguous(self) -> tuple[int, int, int]:
+        """The sizes that run along memory in x, W and the result; one row of x is a vector."""
+        along_x = self.m if self.layout in ("nt", "tt") and self.m > 1 else self.k
+        return along_x, self.k if self.layout in ("tn", "tt") else self.n, self.n
+
+    @property
+    def load_bytes(self) -> int:
+        """The widest load that the start of every row allows, at most 16 bytes."""
+        size = self.bytes_each
+        return min(gcd(along * size, LOAD_BYTES) for along in self.contiguous)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether every row begins at a multiple of 16 bytes."""
+        return self.load_bytes == LOAD_BYTES
 
 
 class MappedMatmul(Struct, frozen=True):

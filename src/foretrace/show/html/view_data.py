@@ -247,7 +247,7 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
     if found is None or not cases:
         return None
     cases.sort(key=lambda each: -(each[1].ns or 0))
-    usual = cases[0][0]._replace(epilogue="none")
+    usual = replace(cases[0][0], epilogue="none")
     marks = [
         MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}")
         for point, case in cases

@@ -29,7 +29,7 @@ from foretrace.schema.documents.memory import (
     OutOfMemoryDocument,
     OutOfMemoryText,
 )
-from foretrace.schema.snapshot import Numbers, Snapshot
+from foretrace.schema.snapshot import Snapshot
 
 LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
 LEAST_STEPS = 3
@@ -50,8 +50,27 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
     """One device."""
     time = view.history.time_us
     # what lowers the peak comes first, unless free memory in pieces made an allocation fail
-    held = _fragments(view)
+    # None where the blocks are unknown: a trace has what is reserved, and not its blocks.
+    device = view.history.device
+    segments = [each for each in view.snapshot.segments if each.device == device]
+    blocks = [block for segment in segments for block in segment.blocks]
+    reserved, live = sum(each.size for each in segments), sum(b.size for b in blocks if b.is_live)
+    free = [block.size for block in blocks if not block.is_live]
+    if reserved > live and not free:
+        held = None
+    else:
+        held = Fragments(
+            reserved,
+            live,
+            sum(free),
+            max(free, default=0),
+            len(free),
+            any(segment.expandable for segment in segments),
+        )
     pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
+    batch, room = None, int(ROOM * view.snapshot.card_bytes)
+    if view.trains:  # only training has a batch whose activations stay
+        batch = LargerBatch(peak_at_batch(view, 2), largest_batch(view, room) if room else None)
     return DeviceMemoryDocument(
         view.history.device,
         int((~view.lives.before).sum()),
@@ -66,11 +85,11 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
         _parts(view, lambda row: CATEGORIES[int(view.category[row])]),
         _lines(view),
         _parts(view, view.module) if view.has_modules else [],
-        _fragments(view),
+        held,
         growth(view),
-        _failed(view),
+        None if view.oom is None else _failed(view, view.oom, held),
         sorted(predicted(view), key=lambda fix: (fix.reserved_bytes is not None) != pieces),
-        _batch(view),
+        batch,
     )
 
 
@@ -95,46 +114,16 @@ def _lines(view: MemoryView) -> list[MemoryLine]:
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in view.holders.tolist():
         found[view.line(row), CATEGORIES[int(view.category[row])]].append(row)
-    lines = [
-        MemoryLine(
-            line,
-            category,
-            size := int(view.lives.size[rows].sum()),
-            size / max(view.peak_bytes, 1),
-            len(rows),
-            _median_life(view, np.array(rows)),
-        )
-        for (line, category), rows in found.items()
-    ]
+    lives, time, lines = view.lives, view.history.time_us, []
+    for (line, category), held in found.items():
+        rows = np.array(held)
+        size = int(lives.size[rows].sum())
+        freed = rows[(lives.end[rows] < lives.events) & (lives.start[rows] != BEFORE)]
+        life = time[lives.end[freed]] - time[lives.start[freed]]
+        live_ns = int(np.median(life)) * _US if len(freed) else None
+        share = size / max(view.peak_bytes, 1)
+        lines.append(MemoryLine(line, category, size, share, len(rows), live_ns))
     return sorted(lines, key=lambda each: (-each.bytes, each.line))
-
-
-def _median_life(view: MemoryView, rows: Numbers) -> int | None:
-    # of these rows alone: a snapshot may have millions
-    rows = rows[(view.lives.end[rows] < view.lives.events) & (view.lives.start[rows] != BEFORE)]
-    if not len(rows):
-        return None
-    time = view.history.time_us
-    return int(np.median(time[view.lives.end[rows]] - time[view.lives.start[rows]])) * _US
-
-
-def _fragments(view: MemoryView) -> Fragments | None:
-    """None where the blocks are unknown: a trace has what is reserved, and not its blocks."""
-    device = view.history.device
-    segments = [each for each in view.snapshot.segments if each.device == device]
-    blocks = [block for segment in segments for block in segment.blocks]
-    reserved, live = sum(each.size for each in segments), sum(b.size for b in blocks if b.is_live)
-    free = [block.size for block in blocks if not block.is_live]
-    if reserved > live and not free:
-        return None
-    return Fragments(
-        reserved,
-        live,
-        sum(free),
-        max(free, default=0),
-        len(free),
-        any(segment.expandable for segment in segments),
-    )
 
 
 def growth(view: MemoryView) -> Growth | None:
@@ -160,11 +149,9 @@ def growth(view: MemoryView) -> Growth | None:
     return Growth(each, len(inner), _sized(view, found, int(added.sum())))
 
 
-def _failed(view: MemoryView) -> FailedAllocation | None:
-    at, wanted = view.history.failed_at, view.oom
-    if wanted is None:
-        return None
-    free, held = int(view.history.addr[at]), _fragments(view)
+def _failed(view: MemoryView, wanted: int, held: Fragments | None) -> FailedAllocation:
+    at = view.history.failed_at
+    free = int(view.history.addr[at])
     line = view.facts.lines[view.facts.line[view.history.stack[at]]]
     why = f"the largest free block has {bytes_text(held.largest_free if held else 0)}"
     if held and held.free_bytes >= wanted:
@@ -172,14 +159,6 @@ def _failed(view: MemoryView) -> FailedAllocation | None:
         why = f"{total} are free in pieces, and {why}: they are in fragments"
     parts = _parts(view, lambda row: CATEGORIES[int(view.category[row])], at)
     return FailedAllocation(wanted, line, free or None, why, int(view.curve[at]), parts)
-
-
-def _batch(view: MemoryView) -> LargerBatch | None:
-    """Only training has a batch whose activations stay."""
-    if not view.trains:
-        return None
-    room = int(ROOM * view.snapshot.card_bytes)
-    return LargerBatch(peak_at_batch(view, 2), largest_batch(view, room) if room else None)
 
 
 SAME = 0.01  # of a part, or of the larger peak: two runs of one program differ by less
@@ -233,21 +212,16 @@ def _by_function(keys: list[Key]) -> dict[tuple[str, str, str], list[Key]]:
 
 
 def _changes(a: dict[Key, int], b: dict[Key, int], peak: int) -> list[HeldChange]:
-    found = [
-        HeldChange(
-            *key, before := a.get(key, 0), after := b.get(key, 0), _word(before, after, peak)
-        )
-        for key in dict.fromkeys((*b, *a))
-    ]
+    found = []
+    for key in dict.fromkeys((*b, *a)):
+        before, after = a.get(key, 0), b.get(key, 0)
+        word, change = "grew" if after > before else "shrank", abs(after - before)
+        if change <= SAME * max(before, after) or change < SAME * peak / 10:
+            word = "same"
+        elif not before or not after:
+            word = "gone" if before else "new"
+        found.append(HeldChange(*key, before, after, word))
     return sorted(found, key=lambda each: (-abs(each.b_bytes - each.a_bytes), each.name))
-
-
-def _word(before: int, after: int, peak: int) -> str:
-    if abs(after - before) <= SAME * max(before, after) or abs(after - before) < SAME * peak / 10:
-        return "same"
-    if not before or not after:
-        return "gone" if before else "new"
-    return "grew" if after > before else "shrank"
 
 
 def _verdict(

@@ -21,7 +21,6 @@ from foretrace.schema.documents.job import (
     JobDocument,
     JobEntry,
     JobHost,
-    JobNetwork,
     JobOutlier,
     JobRank,
     JobVerdict,
@@ -350,12 +349,18 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     absent = partly_text(document)
     longest = max((row.delays_ns or 0 for row in late), default=0)
     if hosts and hosts[0].delays_ns >= longest:
-        return "slow_host", _slow_host(document, hosts[0]) + absent
+        worst = hosts[0]
+        link, why = slow_network(document, worst), cause_text(worst.cause)
+        why = f"its network is slow, {rates(link)}" if link else why
+        who = f"the {plural(worst.ranks, 'rank')} of {worst.host} come late"
+        return "slow_host", f"{who}: {why}; the others wait {_waited(document, worst)}{absent}"
     if late:
         return "straggler", _straggler(document, late) + absent
     link, saves = slowest_link(document), link_saves(document) or 0
     if link and saves >= worth_ns(document):
-        return "slow_link", _slow_link(document, link, saves) + absent
+        which = link_text(link.kind, link.what)
+        cost = f"{_how(document)} {of_step(document, saves)}{per_step(document)}"
+        return "slow_link", f"{which} is slow: {rates(link)}; it costs {cost}{absent}"
     judge = _within_error if document.undecided == document.matched else _balanced
     bound, text = judge(document)
     known = not document.job.missing and not unjudged(document)
@@ -376,19 +381,6 @@ def _unmatched(document: JobDocument) -> str:
         many = plural(count, "collective")
         return f"{many} recorded without a group: which of them two ranks share is unknown"
     return "no two of these ranks recorded the same collective"
-
-
-def _slow_host(document: JobDocument, worst: JobHost) -> str:
-    link, why = slow_network(document, worst), cause_text(worst.cause)
-    why = f"its network is slow, {rates(link)}" if link else why
-    wait = f"the others wait {_waited(document, worst)}"
-    return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
-
-
-def _slow_link(document: JobDocument, link: JobOutlier, saves: int) -> str:
-    which = link_text(link.kind, link.what)
-    cost = f"{of_step(document, saves)}{per_step(document)}"
-    return f"{which} is slow: {rates(link)}; it costs {_how(document)} {cost}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
@@ -622,15 +614,11 @@ def network(document: JobDocument) -> Iterator[Line]:
     slow = slowest_link(document)
     below = f"; {slow.kind} {slow.what} is slow: {rates(slow)}" if slow else ""
     whole = [row for row in document.network if not row.at_least]
-    for most in (whole or document.network)[:1]:
-        yield Line("NETWORK", f"{_bandwidth(most)}{below}")
-
-
-def _bandwidth(row: JobNetwork) -> str:
-    over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
-    what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
-    least = "at least " if row.at_least else ""
-    return f"{what}: {least}{_rate(row.bus_gbps)} on the bus (median of {count_text(row.count)})"
+    for row in (whole or document.network)[:1]:
+        over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
+        what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
+        rate = f"{'at least ' if row.at_least else ''}{_rate(row.bus_gbps)} on the bus"
+        yield Line("NETWORK", f"{what}: {rate} (median of {count_text(row.count)}){below}")
 
 
 def _rate(gbps: float) -> str:
@@ -660,16 +648,12 @@ def same(document: JobDocument) -> Iterator[Line]:
     if odd or document.job.ranks > 1:
         many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
         order = f"; {many} matched by order: they have no numbers" if document.by_order else ""
-        yield Line("SAME JOB", f"{answer}{order}{_clocks(document)}")
-
-
-def _clocks(document: JobDocument) -> str:
-    fitted = sum(row.clock.fitted for row in document.ranks)
-    apart = len(document.ranks) - fitted
-    if not fitted or not document.matched:
-        return ""
-    error = f"; clocks within {time_text(clock_error(document))}"
-    return error + (f", those of {plural(apart, 'rank')} not fitted" if apart else "")
+        fitted = sum(row.clock.fitted for row in document.ranks)
+        clocks, apart = "", len(document.ranks) - fitted
+        if fitted and document.matched:
+            clocks = f"; clocks within {time_text(clock_error(document))}"
+            clocks += f", those of {plural(apart, 'rank')} not fitted" if apart else ""
+        yield Line("SAME JOB", f"{answer}{order}{clocks}")
 
 
 def not_read(document: JobDocument) -> Iterator[Line]:

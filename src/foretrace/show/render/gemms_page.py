@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane, MatmulSize, NearAnswer
+from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane, NearAnswer
 from foretrace.show.render.terminal import Column, Section, bulleted, listing
 
 SHADES = " ░▒▓█"
@@ -66,7 +66,7 @@ def _heat(plane: HeatPlane) -> Section:
 def _near(answer: NearAnswer, device: str, *, every: bool) -> Iterator[Section]:
     held = answer.found
     gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
-    lead = [] if answer.exact else [f"The map does not hold {_size(answer.wanted)}; {gap}."]
+    lead = [] if answer.exact else [f"The map does not hold {answer.wanted.text}; {gap}."]
     cluster = f", cluster {held.cluster}" if held.cluster else ""
     stages = f", {plural(held.stages, 'stage')}" if held.stages else ""
     others = f"; also {held.others}" if held.others else ""
@@ -74,7 +74,7 @@ def _near(answer: NearAnswer, device: str, *, every: bool) -> Iterator[Section]:
     rate = f"{held.tflops:.3g} TFLOP/s, {held.roof_percent:.0f}% of the {held.roof} roof"
     kernel = ("KERNEL", f"{held.short}{cluster}{stages}{others}")
     time = ("TIME", f"{cold} with L2 empty, {warm} with it filled; {rate}")
-    yield Section(f"{_size(held.matmul)} on an {device}", lead, labelled=[kernel, time])
+    yield Section(f"{held.matmul.text} on an {device}", lead, labelled=[kernel, time])
     yield bulleted("Why this kernel", answer.why)
     if answer.tiles and every:
         yield listing("Tiles that similar matmuls get, on this one", answer.tiles, _TILES)
@@ -84,8 +84,3 @@ def _near(answer: NearAnswer, device: str, *, every: bool) -> Iterator[Section]:
     if every and answer.by_rows:
         title = "As M grows: the rows that were measured with each kernel"
         yield listing(title, answer.by_rows, _BY_ROWS, left=(0, 1, 2))
-
-
-def _size(matmul: MatmulSize) -> str:
-    epilogue = "" if matmul.epilogue == "none" else f" {matmul.epilogue.replace('_', '+')}"
-    return f"{matmul.m}x{matmul.n}x{matmul.k} {matmul.layout} {matmul.dtype}{epilogue}"

@@ -23,7 +23,7 @@ from foretrace.names import families
 from foretrace.names.families import value_text
 from foretrace.schema import documents
 from foretrace.schema.documents.explain import DecodedName, Manual, ManualEntry, NameLaunch
-from foretrace.schema.documents.look import FindingEntry, FixEntry, Look
+from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.kernel import FieldChange
 from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.render.fixes_page import interval
@@ -52,7 +52,7 @@ _KINDS = {
 def manual_page(found: Manual, *, listed: bool) -> list[Section]:
     """What the words mean, or a line for everything that has a name."""
     if not listed:
-        pages = [section for each in found.entries for section in _manual(each)]
+        pages = [_manual(each) for each in found.entries]
         for kernel in found.kernels or ():
             parts = [(part.text, part.meaning) for part in kernel.parts]
             pages.append(Section(f"{kernel.short} (kernel name)", labelled=parts))
@@ -68,7 +68,7 @@ def manual_page(found: Manual, *, listed: bool) -> list[Section]:
     return [*tables, Section("", [more])]
 
 
-def _manual(entry: ManualEntry) -> list[Section]:
+def _manual(entry: ManualEntry) -> Section:
     lines = [(_HEADS.get(head, head.upper()), text) for head, text in entry.manual.items() if head]
     lines += [("NEEDS", text) for text in entry.needs]
     lines += [("FIX", ", ".join(entry.fixes))] if entry.fixes else []
@@ -79,7 +79,7 @@ def _manual(entry: ManualEntry) -> list[Section]:
         lines += [("EXAMPLE", told), *([("DO", finding.fix)] if finding.fix else [])]
     elif entry.kind == RULE:
         lines += [("EXAMPLE", "no shipped recording shows it")]
-    return [Section(f"{entry.name} ({entry.kind}): {entry.title}", labelled=lines)]
+    return Section(f"{entry.name} ({entry.kind}): {entry.title}", labelled=lines)
 
 
 def explained(look: Look, name: str) -> list[Section]:
@@ -87,32 +87,29 @@ def explained(look: Look, name: str) -> list[Section]:
     check_names([name], "--explain")
     every = {each.name: plugins.manual(each.check) for each in rules.rules()}
     every |= {each.name: plugins.manual(each.find) for each in fixes.fixes()}
-    findings = [_finding(row) for row in look.findings if row.rule == name]
-    predicted = [_fix(look, row) for row in look.fixes if row.name == name]
-    ignored = any(row.name == name for row in look.ignored)
-    told = "It applies, and is ignored." if ignored else "It does not apply to this trace."
-    nothing = [] if findings or predicted else [Section("", [told])]
-    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", every[name])]
-
-
-def _finding(row: FindingEntry) -> Section:
-    saving = [("saves", text)] if (text := saving_text(row)) else []
-    seen = []
-    for key, value in row.evidence.items():
-        is_time = key.endswith("_ns") and isinstance(value, int | float)
-        seen.append((key.removesuffix("_ns"), time_text(value) if is_time else str(value)))
-    fix = [("fix", row.fix)] if row.fix else []
-    told = [text for text in (row.title, row.detail) if text]
-    return Section(f"{row.rule}: {row.state}", told, [*fix, *saving, *seen])
-
-
-def _fix(look: Look, row: FixEntry) -> Section:
-    now = time_text(look.step.ns) if look.step else ""
-    lines = [("do", row.order), ("seen", row.why)]
-    lines.append(("step", f"{now} to about {time_text(row.ns)} ({interval(row)})"))
-    lines += [("first", f"remove {row.first}")] if row.first else []
-    lines += [("check", row.risk)] if row.risk else []
-    return Section(row.name, labelled=lines)
+    page = []
+    for row in look.findings:
+        if row.rule == name:
+            lines = [("fix", row.fix)] if row.fix else []
+            lines += [("saves", text)] if (text := saving_text(row)) else []
+            for key, value in row.evidence.items():
+                is_time = key.endswith("_ns") and isinstance(value, int | float)
+                lines.append((key.removesuffix("_ns"), time_text(value) if is_time else str(value)))
+            texts = [text for text in (row.title, row.detail) if text]
+            page.append(Section(f"{name}: {row.state}", texts, lines))
+    for fix in look.fixes:
+        if fix.name == name:
+            now = time_text(look.step.ns) if look.step else ""
+            step = f"{now} to about {time_text(fix.ns)} ({interval(fix)})"
+            lines = [("do", fix.order), ("seen", fix.why), ("step", step)]
+            lines += [("first", f"remove {fix.first}")] if fix.first else []
+            lines += [("check", fix.risk)] if fix.risk else []
+            page.append(Section(name, labelled=lines))
+    if not page:
+        ignored = any(row.name == name for row in look.ignored)
+        text = "It applies, and is ignored." if ignored else "It does not apply to this trace."
+        page.append(Section("", [text]))
+    return [*page, Section(f"Manual of {name}", every[name])]
 
 
 ABSENT = "(not there)"  # how a part is shown that speaks by being left out
@@ -236,7 +233,7 @@ def manual(words: Sequence[str]) -> Manual:
 
     Raises `UsageError` for a word that names nothing.
     """
-    every = [*_rules(), *_fixes(), *_quantities(), *_documents()]
+    every = list(_every())
     if not words:
         return Manual(every)
     entries, kernels = list[ManualEntry](), list[DecodedName]()
@@ -257,33 +254,32 @@ def manual(words: Sequence[str]) -> Manual:
     return Manual(entries, kernels=kernels) if kernels else Manual(entries)
 
 
-def _rules() -> Iterator[ManualEntry]:
+def _every() -> Iterator[ManualEntry]:
+    """Rules, fixes, kinds of prediction, documents."""
     for rule in rules.rules():
         needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
         text = paragraphs(plugins.manual(rule.check))
         entry = ManualEntry(RULE, rule.name, rule.title, text, needs)
         yield replace(entry, fixes=[*rule.fixes], example=rule.example)
-
-
-def _fixes() -> Iterator[ManualEntry]:
     for fix in fixes.fixes():
         needs = [rules.NEEDS[need][1] if need in rules.NEEDS else need for need in fix.needs]
         leading = [rule.name for rule in rules.rules() if fix.name in rule.fixes]
         text = paragraphs(plugins.manual(fix.find))
         yield ManualEntry(FIX, fix.name, fix.title, text, needs, rules=leading)
-
-
-def _quantities() -> Iterator[ManualEntry]:
-    """The kinds of prediction, each with its wordings: `{what:selector}` is SELECTOR."""
     for kind in (*kinds.every(), *job_kinds.every()):
         first, *more = inspect.cleandoc(kind.measure.__doc__ or "").split("\n\n")
         text = {"": " ".join(first.split())}
         if more:
             text["Means"] = " ".join(" ".join(more).split())
+        # `{what:selector}` is SELECTOR
         wordings = [re.sub(r"\{\w+:(\w+)\}", lambda slot: slot[1].upper(), each)
                     for each in kind.patterns]  # fmt: skip
         text["Write"] = "; ".join(wordings)
         yield ManualEntry(QUANTITY, kind.name, re.split(r"[.:;] ", text[""])[0].rstrip("."), text)
+    for name, (_, first) in documents.every().items():
+        command, _, title = first.rstrip(".").partition(": ")
+        text = {"": first, "Printed by": command, "Schema": f"foretrace docs schema {name}"}
+        yield ManualEntry(DOCUMENT, name, title, text)
 
 
 def _nouns(word: str) -> list[ManualEntry]:
@@ -299,13 +295,6 @@ def _nouns(word: str) -> list[ManualEntry]:
     text += "".join(f", {each.kind} {each.value}".rstrip() for each in traits)
     examples = f"{word} == 3; no {word}; {word} < A"
     return [ManualEntry(QUANTITY, word, f"predictions count {text}", {"Write": examples})]
-
-
-def _documents() -> Iterator[ManualEntry]:
-    for name, (_, first) in documents.every().items():
-        command, _, title = first.rstrip(".").partition(": ")
-        text = {"": first, "Printed by": command, "Schema": f"foretrace docs schema {name}"}
-        yield ManualEntry(DOCUMENT, name, title, text)
 
 
 def _prices() -> dict[str, costs.CostKind]:
