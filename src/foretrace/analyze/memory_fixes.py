@@ -1,4 +1,4 @@
-"""What lowers the peak of memory: one function for each fix, whose docstring is its manual.
+"""What lowers the peak of memory: one function for each fix.
 
 A fix looks at the lifetimes of a snapshot and yields proposals: the order to the user, the
 evidence, and the lifetimes as they would be. The peak of those is the prediction.
@@ -97,13 +97,8 @@ class PeakPlan:
 def accumulate(plan: PeakPlan) -> Found:
     """Split the batch and accumulate the gradients.
 
-    What it shows: the peak with a quarter of the batch at a time.
-
-    How it is computed: what grows with the batch counts a quarter, and the gradients live through
-    the whole step.
-
-    When it is wrong: small batches use the GPU less, so a step takes longer. Batch norm sees the
-    small batch.
+    What grows with the batch counts a quarter, and the gradients live through the whole step. Small
+    batches use the GPU less, and batch norm sees the small batch.
     """
     view = plan.view
     rows = grows_with_batch(view)
@@ -133,15 +128,10 @@ def accumulate(plan: PeakPlan) -> Found:
 def checkpoint_blocks(plan: PeakPlan) -> Found:
     """Checkpoint the repeated blocks of a model.
 
-    What it shows: the peak when each block keeps its input alone, and computes its activations
-    again in the backward pass.
-
-    How it is computed: activations below the line that calls the blocks live from the first release
-    in their own block, not from the forward pass. The last one of each block stays: it is the next
-    block's input. Where memory ran out in the forward pass, the peak is the one up to there.
-
-    When it is wrong: the forward pass runs twice. Blocks of very different sizes, or a peak in the
-    loss, gain less.
+    Activations below the line that calls the blocks live from the first release in their own block,
+    not from the forward pass. The last one of each block stays: it is the next block's input. Where
+    memory ran out in the forward pass, the peak is the one up to there. Blocks of very different
+    sizes, or a peak in the loss, gain less.
     """
     view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
@@ -173,12 +163,8 @@ def checkpoint_blocks(plan: PeakPlan) -> Found:
 def earlier_release(plan: PeakPlan) -> Found:
     """Drop a name when its use is over.
 
-    What it shows: the peak without tensors of one step that live on into the next.
-
-    How it is computed: activations of a step that are freed after the next forward pass began are
-    freed at the end of their own step.
-
-    When it is wrong: the tensor may be used after the step, for a metric or a state.
+    Activations of a step that are freed after the next forward pass began are freed at the end of
+    their own step. The tensor may be used after it, for a metric or a state.
     """
     view = plan.view
     ends = np.array([end for _, end in view.steps])
@@ -215,14 +201,8 @@ def _largest_line(view: MemoryView, held: Numbers) -> str:
 def eight_bit_state(plan: PeakPlan) -> Found:
     """Keep the optimizer's state in 8 bits.
 
-    What it shows: the peak when each value of the optimizer's state takes a quarter of its bytes.
-
-    How it is computed: optimizer state of at least 16 kB counts a quarter; smaller tensors stay, as
-    libraries leave them in float32.
-
-    When it is wrong: state that is not float32 shrinks less. The figure is arithmetic: no recording
-    of ours has such an optimizer. Where several GPUs train one model, sharding the state (ZeRO,
-    FSDP) divides it by their number instead, and changes no value.
+    Optimizer state of at least 16 kB counts a quarter; smaller tensors stay, as libraries leave
+    them in float32. This is arithmetic: no recording of ours has such an optimizer.
     """
     view = plan.view
     rows = np.flatnonzero((view.category == STATE) & (view.lives.size >= LEAST_STATE_BYTES))
@@ -242,16 +222,9 @@ def eight_bit_state(plan: PeakPlan) -> Found:
 def expandable_segments(plan: PeakPlan) -> Found:
     """Let segments grow instead of taking new ones.
 
-    What it shows: what is reserved when the allocator maps pages behind a segment that grows, so
-    that free parts of other sizes do not lie idle.
-
-    How it is computed: the peak of what is live, rounded up to pages of 2 MiB for each of the two
-    sizes of pools, is what such an allocator needs at least. What was reserved before the history
-    began stays: an earlier peak may have needed it.
-
-    When it is wrong: the setting must be in the environment before the first allocation. Memory
-    that is shared between processes does not support it. Nothing is proposed where a CUDA graph has
-    a pool.
+    The peak of what is live, rounded up to pages of 2 MiB for each of the two sizes of pools, is
+    what such an allocator needs at least. What was reserved before the history began stays: an
+    earlier peak may have needed it. Memory that processes share does not support it.
     """
     view = plan.view
     # the pool of a CUDA graph holds what its replays need, and serves nothing else
@@ -276,12 +249,8 @@ def expandable_segments(plan: PeakPlan) -> Found:
 def half_precision_state(plan: PeakPlan) -> Found:
     """Keep weights, gradients and optimizer state in bf16.
 
-    What it shows: the peak when the model is bf16 and autocast has nothing to cast.
-
-    How it is computed: parameters, gradients and state count half; the bf16 copies of weights that
-    autocast makes are taken out. Told by those copies, or by the types that the program recorded.
-
-    When it is wrong: updates below a bf16 step of a weight are lost; check the loss.
+    Parameters, gradients and state count half; the bf16 copies of weights that autocast makes, by
+    which it is told, are taken out.
     """
     view = plan.view
     copies, weights = weight_copies(view), (view.category == PARAMETER) & view.lives.kept
@@ -306,12 +275,7 @@ def half_precision_state(plan: PeakPlan) -> Found:
 def inference_mode(plan: PeakPlan) -> Found:
     """Run inference without autograd.
 
-    What it shows: the peak when nothing is kept for a backward pass that never comes.
-
-    How it is computed: each activation lives to the end of its own block, or of the next op where
-    no blocks repeat.
-
-    When it is wrong: a backward pass after the recording needs what is kept.
+    Each activation lives to the end of its own block, or of the next op where no blocks repeat.
     """
     view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
@@ -336,12 +300,8 @@ def inference_mode(plan: PeakPlan) -> Found:
 def optimizer_in_place(plan: PeakPlan) -> Found:
     """A fused optimizer works in place.
 
-    What it shows: the peak without the temporary tensors of the optimizer step. The default of
-    torch (`foreach`) computes an update for all parameters at once, and holds it.
-
-    How it is computed: temporaries that the optimizer step allocates are taken out.
-
-    When it is wrong: a fused form exists for Adam, AdamW, Adagrad and SGD, for parameters on a GPU.
+    The default of torch (`foreach`) computes an update for all parameters at once, and holds it:
+    the temporaries that the optimizer step allocates are taken out.
     """
     view = plan.view
     rows = np.flatnonzero((view.ran == OPTIMIZER) & (view.category == TEMPORARY))
@@ -362,12 +322,8 @@ def optimizer_in_place(plan: PeakPlan) -> Found:
 def set_to_none(plan: PeakPlan) -> Found:
     """Let zero_grad drop the gradients.
 
-    What it shows: the peak when gradients are freed after each step, not filled with zeros.
-
-    How it is computed: gradients that live through the forward pass are taken out, and the tensors
-    of the same size that the backward pass frees live to the end of the step instead.
-
-    When it is wrong: code that reads `.grad` between steps finds None.
+    Gradients that live through the forward pass are taken out, and the tensors of the same size
+    that the backward pass frees live to the end of the step instead.
     """
     view = plan.view
     steps = view.steps
@@ -390,15 +346,9 @@ def set_to_none(plan: PeakPlan) -> Found:
 def smaller_logits(plan: PeakPlan) -> Found:
     """Compute the loss in parts.
 
-    What it shows: the peak when the logits, their float copy and their gradients exist for an
-    eighth of the tokens at a time.
-
-    How it is computed: the largest allocation inside `cross_entropy` gives the size of the logits.
-    Allocations of that size, of half and of twice it, among the twelve before and after one of the
-    loss, count an eighth.
-
-    When it is wrong: a tensor of such a size so near the loss is counted, even where it is not one
-    of logits. The matmul of each part runs again in the backward pass.
+    The largest allocation inside `cross_entropy` gives the size of the logits. Allocations of that
+    size, of half and of twice it, among the twelve before and after one of the loss, count an
+    eighth. A tensor of such a size so near the loss is counted, even where it is not one of logits.
     """
     view = plan.view
     inside = np.array([not LOSSES.isdisjoint(words) for words in view.facts.words])
@@ -436,12 +386,8 @@ def smaller_logits(plan: PeakPlan) -> Found:
 def static_cache(plan: PeakPlan) -> Found:
     """Give a cache its full size once.
 
-    What it shows: the peak when a cache is not copied to grow.
-
-    How it is computed: of the allocations of a line that takes a little more each time, the last of
-    each layer stays and the copies are taken out.
-
-    When it is wrong: room for the longest answer is taken from the start.
+    Of the allocations of a line that takes a little more each time, the last of each layer stays
+    and the copies are taken out. Room for the longest answer is taken from the start.
     """
     view = plan.view
     if view.trains:
