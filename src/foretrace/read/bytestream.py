@@ -252,20 +252,16 @@ def _peel(
         yield from from_pftrace(chain((first,), raw), label, ledger)
     elif first.startswith(_UTF16):
         ledger.note("bom")
-        yield from _from_utf16(chain((first,), raw), ledger)
+        decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        for block in chain((first,), raw, (b"",)):
+            text = decoder.decode(block, final=not block)
+            if "�" in text:
+                ledger.note("bad_utf8", text.count("�"))
+            yield text.encode("utf-8", "replace")
     else:
         ledger.note("bom", first.startswith(codecs.BOM_UTF8))
         yield first.removeprefix(codecs.BOM_UTF8)
         yield from raw
-
-
-def _from_utf16(raw: Iterator[bytes], ledger: LedgerBuilder) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-    for block in chain(raw, (b"",)):
-        text = decoder.decode(block, final=not block)
-        if "�" in text:
-            ledger.note("bad_utf8", text.count("�"))
-        yield text.encode("utf-8", "replace")
 
 
 def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[bytes]:

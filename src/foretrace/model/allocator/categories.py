@@ -80,7 +80,16 @@ def lifetimes(snapshot: Snapshot, history: History) -> Lifetimes:
     freed_by = np.append(history.stack, NO_STACK)[end]
     first = order[is_new]
     freed = first[action[first] == FREE]  # never allocated
-    held = _held_throughout(snapshot, history, made, end)
+    # the live blocks that no event of the history allocated: address, size and stack
+    known = set(history.addr[made[end == count]].tolist())
+    blocks = [
+        (block.addr, block.requested, block.stack)
+        for segment in snapshot.segments
+        if segment.device == history.device
+        for block in segment.blocks
+        if block.is_live and block.addr not in known
+    ]
+    held = np.array(blocks, np.int64).reshape(-1, 3).T
     never, nobody = np.full(len(held[0]), count), np.zeros(len(held[0]), np.int64)
     unknown = np.zeros(len(freed), np.int64)
     by_addr = np.argsort(np.concatenate([history.addr[freed], held[0]]), kind="stable")
@@ -114,22 +123,6 @@ def stable_order(keys: Numbers) -> Numbers:
     packed.sort()
     packed &= (1 << places) - 1
     return packed
-
-
-def _held_throughout(
-    snapshot: Snapshot, history: History, start: Numbers, end: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Address, size and stack of the live blocks that no event of the history allocated."""
-    known = set(history.addr[start[end == len(history)]].tolist())
-    blocks = [
-        (block.addr, block.requested, block.stack)
-        for segment in snapshot.segments
-        if segment.device == history.device
-        for block in segment.blocks
-        if block.is_live and block.addr not in known
-    ]
-    table = np.array(blocks, np.int64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
 
 
 # the pass of an allocation

@@ -148,8 +148,15 @@ def module_names(view: MemoryView, trace: Analysis) -> ModuleNames:
     device = view.history.device
     rows = np.flatnonzero((table.kind != CPU) & (table.device == device) & (table.bytes > 0))
     made = np.flatnonzero(~view.lives.before)
-    first = _offset(table.address[rows], view.lives.addr[made])
-    if first is None or not trace.module_calls.is_module.any():
+    # where the first addresses of the trace stand in the history
+    traced = table.address[rows]
+    wanted = traced[:ENOUGH].astype(np.int64).tobytes()
+    text = np.ascontiguousarray(view.lives.addr[made], np.int64).tobytes()
+    at = text.find(wanted) if len(traced) >= ENOUGH else -1
+    while at >= 0 and at % _WIDTH:
+        at = text.find(wanted, at + 1)
+    first = at // _WIDTH
+    if at < 0 or not trace.module_calls.is_module.any():
         return {}
     count = min(len(rows), len(made) - first)
     rows, made = rows[:count], made[first : first + count]
@@ -158,13 +165,3 @@ def module_names(view: MemoryView, trace: Analysis) -> ModuleNames:
     host = trace.host
     scopes = Scopes(trace, around(host, host.paths(host.is_op & host.lasting), table.event[rows]))
     return {view.places[row]: scopes.names(at) for at, row in enumerate(made.tolist())}
-
-
-def _offset(traced: Numbers, held: Numbers) -> int | None:
-    """Where the first addresses of the trace stand in the history."""
-    wanted = traced[:ENOUGH].astype(np.int64).tobytes()
-    text = np.ascontiguousarray(held, np.int64).tobytes()
-    at = text.find(wanted) if len(traced) >= ENOUGH else -1
-    while at >= 0 and at % _WIDTH:
-        at = text.find(wanted, at + 1)
-    return at // _WIDTH if at >= 0 else None

@@ -127,19 +127,7 @@ def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -
     ledger.note("unknown_category", categories)
     ledger.note("unfinished_event", joined.unfinished)
     ledger.note("arg_type", sum(part.coerced for part in parts))
-    _note_sequences(joined, parts, ledger)
-    if len(joined.namespaces) > 1:
-        shown = ", ".join(joined.namespaces[:8])
-        text = f"{len(joined.namespaces)} ranks were merged into this file: {shown}"
-        ledger.note("merged_trace", text=text)
-    if "unknown" in joined.names:
-        replaced = joined.names.index("unknown")
-        ledger.note("name_replaced", int((joined.name[joined.ranged] == replaced).sum()))
-    _note_orphans(joined, ledger)
-
-
-def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:
-    """Two backward evaluations with one sequence number cannot both belong to that forward op."""
+    # two backward evaluations with one sequence number cannot both belong to that forward op
     evaluates = np.array(
         [name.startswith("autograd::engine::evaluate_function") for name in joined.names], np.bool_
     )
@@ -153,6 +141,14 @@ def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder)
     order = np.lexsort(keys)
     repeats = (keys[:, order[1:]] == keys[:, order[:-1]]).all(0)
     ledger.note("seq_duplicate", int(repeats.sum()))
+    if len(joined.namespaces) > 1:
+        shown = ", ".join(joined.namespaces[:8])
+        text = f"{len(joined.namespaces)} ranks were merged into this file: {shown}"
+        ledger.note("merged_trace", text=text)
+    if "unknown" in joined.names:
+        replaced = joined.names.index("unknown")
+        ledger.note("name_replaced", int((joined.name[joined.ranged] == replaced).sum()))
+    _note_orphans(joined, ledger)
 
 
 def _note_orphans(joined: Joined, ledger: LedgerBuilder) -> None:
@@ -184,8 +180,20 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     note_oddities(joined, parts, ledger)
+    correlation, external = joined.correlation[order], joined.external[order]
     frames = {
-        "events": _events(joined, times, order),
+        "events": pl.DataFrame(
+            {
+                "ts_ns": with_gaps(times.start[order], times.timed[order]),
+                "dur_ns": with_gaps(times.length[order], times.lasting[order]),
+                "kind_id": joined.kind[order],
+                "name_id": joined.name[order],
+                "track": joined.track[order],
+                "correlation": with_gaps(correlation, correlation != NONE),
+                "external_id": with_gaps(external, external != NONE),
+                "namespace": joined.namespace[order],
+            }
+        ),
         "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
         "tracks": joined.track_frame(),
     }
@@ -218,22 +226,6 @@ def _last(joined: Joined, times: EventTimes, position: Ints) -> int:
     rows = np.flatnonzero(times.lasting)[-1:]
     kinds = {KINDS[kind] for kind in joined.kind[[*rows, -1]]} if len(rows) else _ADDED
     return int(position[rows[0]]) if kinds.isdisjoint(_ADDED) else -1
-
-
-def _events(joined: Joined, times: EventTimes, order: Ints) -> pl.DataFrame:
-    correlation, external = joined.correlation[order], joined.external[order]
-    return pl.DataFrame(
-        {
-            "ts_ns": with_gaps(times.start[order], times.timed[order]),
-            "dur_ns": with_gaps(times.length[order], times.lasting[order]),
-            "kind_id": joined.kind[order],
-            "name_id": joined.name[order],
-            "track": joined.track[order],
-            "correlation": with_gaps(correlation, correlation != NONE),
-            "external_id": with_gaps(external, external != NONE),
-            "namespace": joined.namespace[order],
-        }
-    )
 
 
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:

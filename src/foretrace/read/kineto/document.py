@@ -178,14 +178,8 @@ def read_tail(text: bytes, last: bool, limits: Limits, ledger: LedgerBuilder) ->
         ledger.note("trailing_comma", commas + stray)
         ledger.note("dup_key", strict[1])
         return Tail(strict[0], found.end - shift)
-    return _torn_tail(text, opened, found.broken, last, limits, ledger)
-
-
-def _torn_tail(
-    text: bytes, opened: bytes, broken: bool, last: bool, limits: Limits, ledger: LedgerBuilder
-) -> Tail | None:
     record = RECORD.search(text)
-    if not last and not (broken and record):
+    if not last and not (found.broken and record):
         return None
     if record is not None:  # another writer's records follow
         entries = _repaired(opened[: record.start() + len(opened) - len(text)], limits, ledger)

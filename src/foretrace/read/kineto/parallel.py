@@ -145,7 +145,9 @@ def read_apart(
     finally:
         beside.join()
         os.close(pieces.places)
-        _end(children)
+        for pid, pipe in children:
+            pipe.close()
+            end_child(pid)
     return _joined(parts, sent, limits, ledger)
 
 
@@ -260,13 +262,6 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
         budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
         _send(pipe, pools, parts)
-
-
-def _end(children: list[tuple[int, IO[bytes]]]) -> None:
-    """Leave no worker behind, whatever happened."""
-    for pid, pipe in children:
-        pipe.close()
-        end_child(pid)
 
 
 def end_child(pid: int) -> None:

@@ -9,7 +9,6 @@ more is lost here, and the resolution is stated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -228,26 +227,22 @@ def time_order(joined: Joined, times: EventTimes) -> Ints:
         lambda rows: joined.correlation[rows],
         lambda rows: joined.name[rows],
     ):
-        same = _order_equals(order, same, next_key)
+        # sort each run of equals by one more key
+        tied = np.zeros(len(order), np.bool_)
+        tied[1:] |= same
+        tied[:-1] |= same
+        where = np.flatnonzero(tied)
+        rows = order[where]
+        run = np.cumsum(np.concatenate(([True], ~same))[where])
+        values = next_key(rows)
+        within = np.lexsort((values, run))
+        order[where] = rows[within]
+        values = values[within]
+        # what is still equal to its neighbour
+        still = (values[1:] == values[:-1]) & (run[1:] == run[:-1])
+        same = np.zeros_like(same)
+        same[where[1:][still] - 1] = True
     return order
-
-
-def _order_equals(order: Ints, same: Bools, key: Callable[[Ints], Ints]) -> Bools:
-    """Sort each run of equals by one more key; returns what is still equal to its neighbour."""
-    tied = np.zeros(len(order), np.bool_)
-    tied[1:] |= same
-    tied[:-1] |= same
-    where = np.flatnonzero(tied)
-    rows = order[where]
-    run = np.cumsum(np.concatenate(([True], ~same))[where])
-    values = key(rows)
-    within = np.lexsort((values, run))
-    order[where] = rows[within]
-    values = values[within]
-    still = (values[1:] == values[:-1]) & (run[1:] == run[:-1])
-    left = np.zeros_like(same)
-    left[where[1:][still] - 1] = True
-    return left
 
 
 # How far the GPU's clock is from the host's, by what launches and waits say.
