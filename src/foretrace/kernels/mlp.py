@@ -123,7 +123,7 @@ def _unknown(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation
     if rows is not x:
         call = _shaped(call, x.shape)
     run = partial(_differentiable, call) if _saves(*tensors) else call.forward
-    if device >= 0 and _Guards is not None and not _capturing(x):
+    if device >= 0 and _Guards is not None and not _capturing(device):
         shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
         guard = _Guards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
         case = CallCase.of(rows, w_gate, w_up, w_down, activation)
@@ -155,7 +155,7 @@ def _call(
     if 0 in x.shape or 0 in w_gate.shape:
         return None
     case = CallCase.of(x, w_gate, w_up, w_down, activation_named(activation))
-    return (_chosen.__wrapped__ if _capturing(x) else _chosen)(case, direct)
+    return (_chosen.__wrapped__ if _capturing(x.get_device()) else _chosen)(case, direct)
 
 
 @lru_cache(maxsize=_MOST)
@@ -167,7 +167,7 @@ def _chosen(case: CallCase, direct: bool) -> Call:
 
 def _unpadded(case: CallCase, direct: bool) -> Call:
     routes = _plan(case) if all(case.rows) else ALL_LIBRARY
-    if case.device >= 0 and not _captures(case):
+    if case.device >= 0 and not _capturing(case.device):
         # Load what the library needs besides, where a graph takes it and a call does not.
         best = plan(case.device, case.dtype, case.size, True)
         both = zip(PARTS, best, routes, strict=True)
@@ -187,8 +187,8 @@ def _unpadded(case: CallCase, direct: bool) -> Call:
     return Call(steps.forward(case, routes), saving, steps.backward(case, routes))
 
 
-def _capturing(x: Tensor) -> bool:
-    return bool(x.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
+def _capturing(device: int) -> bool:
+    return bool(device >= 0 and torch._C._cuda_isCurrentStreamCapturing())
 
 
 def _dispatched(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str) -> Tensor:
@@ -287,15 +287,11 @@ def _padded(case: CallCase) -> Call:
         return None if dx is None else dx[:, :d], d_gate_up, d_down
 
     forward = lambda *tensors: call.forward(*copied(*tensors))[:, :d]  # noqa: E731
-    if m * d * h >= LEAST_TRAINED or _captures(case):
+    if m * d * h >= LEAST_TRAINED or _capturing(case.device):
         return Call(forward, saving, backward)
     # A graph that is captured later pays no host time, and loads no kernel.
     copy((1, 1), 1, (1, 8))(steps.new(case, 1, 1)())
     return _unpadded(case, direct=True)._replace(forward=forward)
-
-
-def _captures(case: CallCase) -> bool:
-    return bool(case.device >= 0 and torch._C._cuda_isCurrentStreamCapturing())
 
 
 def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
@@ -312,7 +308,7 @@ def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
 
 
 def _plan(case: CallCase) -> Plan:
-    if _captures(case):
+    if _capturing(case.device):
         stacked = case.order == 2
         return plan_loaded(case.device, case.dtype, case.size, case.activation, stacked)
     return plan(case.device, case.dtype, case.size, False, case.order == 2)

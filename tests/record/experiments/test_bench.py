@@ -16,7 +16,7 @@ import torch
 pytest.importorskip("triton")
 
 
-from foretrace.base.errors import MissingError
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import main
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process
@@ -97,8 +97,8 @@ def test_subjects_compute_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_sizes() -> None:
     assert subjects.parse_size("8192x768x3072") == (8192, 768, 3072)
-    for text in ("8192", "0x3", "axb", "1x2x3x4"):
-        with pytest.raises(ValueError, match="is not a size"):
+    for text in ("8192", "0x3", "axb", "1x2", "0x1x1", "1x2x3x4"):
+        with pytest.raises(UsageError, match="is not a size"):
             subjects.parse_size(text)
     assert len(subjects.FURTHER) == 12
 

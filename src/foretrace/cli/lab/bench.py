@@ -1,11 +1,4 @@
-"""Time gated-MLP kernels against eager, compiled, Liger and Quack.
-
-Every size runs in a new process, all contenders in turns: eager, `torch.compile`, its autotuned
-modes (CUDA graphs; persistent TMA matmuls), Liger, Quack, and ours. Results are checked against
-float64 before they are timed. L2 is emptied before each call, and medians come with quartiles.
-Two times are measured: how long the GPU works on the replay of a CUDA graph (`device us`), and one
-call in a row of calls, host and device together (`call us`).
-"""
+"""Time gated-MLP kernels against eager, compiled, Liger and Quack."""
 
 from __future__ import annotations
 
@@ -64,7 +57,7 @@ def command() -> None:
 def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
     """The activation alone, forward, and forward with backward."""
     subjects = _subjects()
-    pairs = [_size(text, 2) for text in sizes] or list(subjects.GLU_SIZES)
+    pairs = [subjects.parse_size(text, 2) for text in sizes] or list(subjects.GLU_SIZES)
     kind = subjects.dtype_named(dtype)
     ways = [(pair, trains) for trains in (False, True) for pair in pairs]
     rows = [subjects.glu(*pair, kind, trains=trains) for pair, trains in ways]
@@ -77,7 +70,7 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 def mlp(sizes: tuple[str, ...], dtype: str, activation: str, **options: Any) -> None:
     """The whole gated MLP, and its first half: gate and up projections with the activation."""
     subjects = _subjects()
-    main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
+    main = [subjects.parse_size(text) for text in sizes] or list(subjects.MAIN)
     more = [] if sizes else list(subjects.FURTHER)
     kind = subjects.dtype_named(dtype)
     forward = partial(subjects.mlp, activation=activation)
@@ -118,7 +111,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
     from foretrace.kernels import routes
     from foretrace.kernels.tune import tune as find
 
-    parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
+    parsed = [(m, d, h) for m, d, h in map(subjects.parse_size, sizes)]
     for row in find(parsed, subjects.dtype_named(dtype), say=partial(click.echo, err=True)):
         times = f"{row.device_us} us on the GPU, {row.call_us} us a call"
         click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {times}")
@@ -184,13 +177,3 @@ def _subjects() -> Any:
         message = "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(message) from error
     return subjects
-
-
-def _size(text: str, parts: int) -> tuple[int, ...]:
-    try:
-        size: tuple[int, ...] = _subjects().parse_size(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if len(size) != parts:
-        raise UsageError(f"{text!r} has {len(size)} parts; {parts} are expected")
-    return size

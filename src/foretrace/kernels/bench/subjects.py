@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foretrace.base.errors import UsageError
 from foretrace.kernels.activations import gated_reference
 from foretrace.kernels.case import Size
 from foretrace.kernels.mlp import mlp_reference
@@ -28,14 +29,15 @@ def dtype_named(name: str) -> torch.dtype:
     return found
 
 
-def parse_size(text: str) -> tuple[int, ...]:
-    """`8192x768x3072` -> (8192, 768, 3072)."""
+def parse_size(text: str, parts: int = 3) -> tuple[int, ...]:
+    """`8192x768x3072` -> (8192, 768, 3072); a size of two parts has no model width."""
     try:
         size = tuple(int(part) for part in text.lower().split("x"))
     except ValueError:
         size = ()
-    if len(size) not in (2, 3) or min(size) < 1:
-        raise ValueError(f"{text!r} is not a size such as 8192x3072 or 8192x768x3072")
+    if len(size) != parts or min(size) < 1:
+        like = "8192x3072" if parts == 2 else "8192x768x3072"
+        raise UsageError(f"{text!r} is not a size such as {like}")
     return size
 
 
