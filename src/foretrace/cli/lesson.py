@@ -19,8 +19,6 @@ WORDS = {"b": "back", "q": "quit exit", "s": "skip", "?": "hint help h"}
 KEYS = {word: key for key, words in WORDS.items() for word in (key, *words.split())}
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from foretrace.learn.lessons.sitting import Sitting
 
 
@@ -84,8 +82,15 @@ def command(
         raise UsageError("choose one of --html and --json")
     target = use.new_file(html, overwrite=overwrite) if html is not None else None
     words = [number] if number is not None else [each.name for each in lessons()]
+    chosen: list[tuple[Sitting, str]] = []  # of several lessons those that this machine can play
     with scratch() as folder:
-        chosen = list(_sittings(words, folder if live else None, reading))
+        for word in words:
+            try:
+                chosen.append(_sitting(word, folder if live else None, reading))
+            except MissingError as problem:
+                if len(words) == 1:
+                    raise
+                use.say(str(problem))
         if target:
             from foretrace.learn.lessons.lesson_page import answer_key
             from foretrace.show.html.lesson_html import lesson_html
@@ -98,19 +103,6 @@ def command(
             _play(*chosen[0], again, as_json)
         opened = (trace for sitting, _ in chosen for trace in sitting.traces)
         return 1 if reading.fails(*opened) else 0
-
-
-def _sittings(
-    words: Sequence[str], folder: Path | None, reading: use.Reading
-) -> Iterator[tuple[Sitting, str]]:
-    """One for each word; of several lessons, those that this machine can play."""
-    for word in words:
-        try:
-            yield _sitting(word, folder, reading)
-        except MissingError as problem:
-            if len(words) == 1:
-                raise
-            use.say(str(problem))
 
 
 def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitting, str]:
