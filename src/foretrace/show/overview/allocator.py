@@ -49,25 +49,18 @@ def memory_document(
 def device_document(view: MemoryView) -> DeviceMemoryDocument:
     """One device."""
     time = view.history.time_us
-    # what lowers the peak comes first, unless free memory in pieces made an allocation fail
-    # None where the blocks are unknown: a trace has what is reserved, and not its blocks.
+    # no fragments where the blocks are unknown: a trace has what is reserved, and not its blocks
     device = view.history.device
     segments = [each for each in view.snapshot.segments if each.device == device]
     blocks = [block for segment in segments for block in segment.blocks]
     reserved, live = sum(each.size for each in segments), sum(b.size for b in blocks if b.is_live)
     free = [block.size for block in blocks if not block.is_live]
-    if reserved > live and not free:
-        held = None
-    else:
-        held = Fragments(
-            reserved,
-            live,
-            sum(free),
-            max(free, default=0),
-            len(free),
-            any(segment.expandable for segment in segments),
-        )
-    pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
+    held = None
+    if free or reserved <= live:
+        pieces = sum(free), max(free, default=0), len(free)
+        held = Fragments(reserved, live, *pieces, any(each.expandable for each in segments))
+    # what lowers the peak comes first, unless free memory in pieces made an allocation fail
+    in_pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
     batch, room = None, int(ROOM * view.snapshot.card_bytes)
     if view.trains:  # only training has a batch whose activations stay
         batch = LargerBatch(peak_at_batch(view, 2), largest_batch(view, room) if room else None)
@@ -88,7 +81,7 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
         held,
         growth(view),
         None if view.oom is None else _failed(view, view.oom, held),
-        sorted(predicted(view), key=lambda fix: (fix.reserved_bytes is not None) != pieces),
+        sorted(predicted(view), key=lambda fix: (fix.reserved_bytes is not None) != in_pieces),
         batch,
     )
 

@@ -173,7 +173,11 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
 
 def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
     """The parts of the page that the options name, below the verdict."""
-    look = overview.look
+    look, trust = overview.look, []
+    for each in look.trust:  # with what it does to the figures and who met it before
+        texts = (each.effect, each.do, each.reference and f"see {each.reference}")
+        said = ". ".join(f"{text[0].upper()}{text[1:]}" for text in texts if text)
+        trust.append((note_text(each), said))
     launched: dict[str, Column] = {"kernels": "kernels", "gpu time": "gpu_ns"}
     columns: dict[str, Column] = {
         "op": "name", "calls": "count", "self": "self_cpu_ns", "total": "total_cpu_ns",
@@ -186,7 +190,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
         "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
         "ops": [_op_tree(look.cpu), listing("Host ops", look.ops, columns, top=top)],
         "modules": module_sections(look),
-        "findings": [*_findings(overview), _trust(look), _ledger(look)],
+        "findings": [*_findings(overview), Section("Trust", bullets=trust), _ledger(look)],
     }
     chosen = [part for name, part in parts.items() if name in wanted]
     return filled([_head(overview), *(part for each in chosen for part in each)])
@@ -344,18 +348,17 @@ def _roofs(look: Look, top: int) -> list[Section]:
 
 
 def _collectives(look: Look) -> Section:
+    def bandwidth(gbps: float | None) -> str:
+        return DASH if gbps is None else f"{gbps:.3g} GB/s"
+
     columns: dict[str, Column] = {
         "collective": "collective", "message": "message_bytes", "ranks": "group_size",
         "group": "group_name", "n": "count", "total": "total_ns", "median": "median_ns",
-        "bus": lambda row: _bandwidth(row.bus_gbps),
-        "best": lambda row: _bandwidth(row.best_bus_gbps),
+        "bus": lambda row: bandwidth(row.bus_gbps),
+        "best": lambda row: bandwidth(row.best_bus_gbps),
     }  # fmt: skip
     rows = sorted(look.collectives, key=lambda row: -row.total_ns)
     return listing("Collectives", rows, columns, top=ROWS, how=ALL, left=(0, 3))
-
-
-def _bandwidth(gbps: float | None) -> str:
-    return DASH if gbps is None else f"{gbps:.3g} GB/s"
 
 
 def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
@@ -416,16 +419,6 @@ def _ledger(look: Look) -> Section:
     notes = [note for note in ledger.notes if note.code not in said]
     bullets = [(f"{note.severity}: {note_text(note)}", "") for note in notes]
     return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=bullets)
-
-
-def _trust(look: Look) -> Section:
-    """What is lost or distorted, with what it does to the figures and who met it before."""
-    bullets = []
-    for each in look.trust:
-        parts = (each.effect, each.do, each.reference and f"see {each.reference}")
-        said = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts if part)
-        bullets.append((note_text(each), said))
-    return Section("Trust", bullets=bullets)
 
 
 def _bounded(rate: str, certainty: str) -> str:

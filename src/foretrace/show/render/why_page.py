@@ -55,8 +55,29 @@ def first_screen(why: Why, width: int = WIDTH) -> list[Section]:
 
 def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
     """The parts of the page that the options name, below the answer."""
+    became: dict[str, Column] = {
+        "op": op_label,
+        "source": lambda op: op.source.place if op.source else DASH,
+        "nodes": lambda op: count_text(len(op.post_grad)),
+        "computed by": lambda op: ", ".join(op.kernels) or DASH,
+    }
     parts: dict[str, list[Section]] = {
-        "stages": [regions(why, len(why.stages)), *_every_stage(why)],
+        "stages": [
+            regions(why, len(why.stages)),
+            *(
+                listing(
+                    f"Region {row.region}, {row.graph}: what became of each op",
+                    row.ops,
+                    became,
+                    top=LISTED,
+                    how=ALL,
+                    what="op",
+                    left=(0, 1, 3),
+                )
+                for row in why.stages
+                if row.ops
+            ),
+        ],
         "kernels": [kernels(why, top, f"--top {len(why.kernels)}")],
         "not_fused": not_fused(why, top),
         "breaks": [*breaks(why), *recompiles(why)],
@@ -130,20 +151,6 @@ def _kernel_columns(why: Why) -> dict[str, Column]:
     }
 
 
-def _every_stage(why: Why) -> Iterator[Section]:
-    columns: dict[str, Column] = {
-        "op": op_label,
-        "source": lambda op: op.source.place if op.source else DASH,
-        "nodes": lambda op: count_text(len(op.post_grad)),
-        "computed by": lambda op: ", ".join(op.kernels) or DASH,
-    }
-    for row in why.stages:
-        title = f"Region {row.region}, {row.graph}: what became of each op"
-        if row.ops:
-            left = (0, 1, 3)
-            yield listing(title, row.ops, columns, top=LISTED, how=ALL, what="op", left=left)
-
-
 def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
     """One kernel: lines, nodes, traffic, launches, code."""
     labelled = [(line.label, line.text) for line in kernel_lines(why, row)]
@@ -199,7 +206,15 @@ def not_fused(why: Why, top: int) -> list[Section]:
         texts = stays_apart(row), places(row.sources), other_run(row)
         same[*texts, row.code, row.bytes, row.a_target, row.inductor].append(row)
     groups = sorted(same.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
-    bullets = [(_pair(why, rows), _evidence(why, rows[0])) for rows in groups[:top]]
+    known = any(each.refusals for each in why.reasons)
+    silent = "Inductor's log has no line about it" if known else "TORCH_LOGS=+fusion records it"
+    bullets = []
+    for rows in groups[:top]:
+        row = rows[0]
+        own = f'Inductor: "{row.inductor}"' if row.inductor else ""
+        text = ". ".join(filter(None, (apart_detail(row, why.device), own))) or silent
+        text = f"{text}. {other_run(row)}" if row.elsewhere else text
+        bullets.append((_pair(why, rows), text))
     left = sum(map(len, groups[top:]))
     after = f"… and {plural(left, 'more pair')} (--top {len(groups)})" if left > 0 else ""
     return [reasons, Section("Pairs, by the largest possible saving", bullets=bullets, after=after)]
@@ -223,15 +238,6 @@ def _pair(why: Why, rows: Sequence[NotFused]) -> str:
     cost = f"; {', '.join(amounts)}" if amounts else ""
     count = f"{len(rows)}x " if len(rows) > 1 else ""
     return f"{count}{stays_apart(row)}{where}: {row.reason}{cost}"
-
-
-def _evidence(why: Why, row: NotFused) -> str:
-    detail = apart_detail(row, why.device)
-    own = f'Inductor: "{row.inductor}"' if row.inductor else ""
-    known = any(each.refusals for each in why.reasons)
-    silent = "Inductor's log has no line about it" if known else "TORCH_LOGS=+fusion records it"
-    text = ". ".join(filter(None, (detail, own))) or silent
-    return f"{text}. {other_run(row)}" if row.elsewhere else text
 
 
 def breaks(why: Why) -> Iterator[Section]:
@@ -362,8 +368,13 @@ def lines(why: Why) -> list[Line]:
     took = "" if why.compile_ns is None else f"; compiling took {time_text(why.compile_ns)}"
     found += [Line("COMPILED", f"{', '.join(counts)}{took}"), Line("KERNELS", _kernels(why))]
     if why.not_fused:
-        found.append(Line("NOT FUSED", _not_fused(why)))
-    if why.gated_mlps and (why.device or "").startswith("NVIDIA"):
+        pairs = plural(len(why.not_fused), "pair of neighbours", "pairs of neighbours")
+        first = max(why.not_fused, key=lambda row: (row.at_most_ns or 0, row.bytes or 0))
+        text = f"{pairs} with shared data; largest: {stays_apart(first)}: {first.reason}"
+        if first.at_most_ns:
+            text += f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
+        found.append(Line("NOT FUSED", text))
+    if why.gated_mlps and _is_nvidia(why.device):
         found.append(Line("SWAP", _gated(why)))
     skipped = [text for cost in why.compile_cost for text in cost.cudagraph_skips]
     if skipped:
@@ -425,15 +436,6 @@ def backends(rows: Sequence[CompiledKernel]) -> list[str]:
         named = [LIBRARIES.get(str(each), str(each)) for each in libraries if each]
         found += [owner] if own_op and owner not in TORCHS_OWN else named
     return [*dict.fromkeys(found)]
-
-
-def _not_fused(why: Why) -> str:
-    pairs = plural(len(why.not_fused), "pair of neighbours", "pairs of neighbours")
-    first = max(why.not_fused, key=lambda row: (row.at_most_ns or 0, row.bytes or 0))
-    saving = ""
-    if first.at_most_ns:
-        saving = f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
-    return f"{pairs} with shared data; largest: {stays_apart(first)}: {first.reason}{saving}"
 
 
 def _gated(why: Why) -> str:
@@ -544,7 +546,11 @@ def _launches(row: CompiledKernel) -> str:
 
 def apart_detail(row: NotFused, device: str | None = None) -> str:
     """The evidence for a reason: both index expressions, both sizes, the library."""
-    later = _replaced(row, device) if row.inductor else ""
+    later, (calls, subject, of) = "", _calls(row, device)
+    if row.inductor and calls:  # Inductor asks about templates, and tuning may choose a library
+        were = "were templates" if len(calls) > 1 else "was a template"
+        chosen = f"extern {of}calls" if len(calls) > 1 else f"an extern {of}call"
+        later = f"{subject} {were} when Inductor decided this; tuning chose {chosen} later"
     return ". ".join(filter(None, (_shown_by(row, device), later)))
 
 
@@ -634,16 +640,6 @@ def _in_the_way(row: NotFused, device: str | None) -> str:
     return f"{subject} is an extern {of}call: Inductor cannot put code into it{hint}"
 
 
-def _replaced(row: NotFused, device: str | None) -> str:
-    """With max-autotune Inductor asks about templates, and tuning may choose a library later."""
-    calls, subject, of = _calls(row, device)
-    if not calls:
-        return ""
-    were = "were templates" if len(calls) > 1 else "was a template"
-    chosen = f"extern {of}calls" if len(calls) > 1 else f"an extern {of}call"
-    return f"{subject} {were} when Inductor decided this; tuning chose {chosen} later"
-
-
 def _calls(row: NotFused, device: str | None) -> tuple[list[str], str, str]:
     """The library calls of a pair, their names, and whose they are where that is one."""
     calls = [name for name in (row.a_target, row.b_target) if name]
@@ -711,18 +707,18 @@ def stays_apart(row: NotFused) -> str:
     """`mm and gelu+mul`: what the two compute, by their names."""
     names = [each.rpartition(":")[0] or each for each in (row.a, row.b)]
     numbers = [name.rpartition("_")[2] for name in names]
-    a, b = (_computes(name) for name in names)
+    words = []
+    for name in names:  # `extern_kernels.mm` is mm, `triton_poi_fused_gelu_mul_0` is gelu+mul
+        known = families.decode(name)
+        if known.family.startswith("inductor"):
+            words.append(known.short.removeprefix("triton ").removeprefix("cpp "))
+        else:
+            node = MEMBER.match(name)
+            words.append(f"scheduler node {name}" if node else library_name(name))
+    a, b = words
     if a == b and numbers[0] != numbers[1] and all(map(str.isdecimal, numbers)):
         return f"{a} (kernel {numbers[0]}) and {b} (kernel {numbers[1]})"
     return f"{a} and {b}"
-
-
-def _computes(name: str) -> str:
-    """`extern_kernels.mm` -> `mm`, `triton_poi_fused_gelu_mul_0` -> `gelu+mul`."""
-    known = families.decode(name)
-    if known.family.startswith("inductor"):
-        return known.short.removeprefix("triton ").removeprefix("cpp ")
-    return f"scheduler node {name}" if MEMBER.match(name) else library_name(name)
 
 
 def other_run(row: NotFused) -> str:
