@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from foretrace.show.serve import http_limits
+from foretrace.show.serve import app
 from show.serve.running import Viewer, viewer
 
 TILE = "trace/0/tile?from=0&to=1000000&width=1000"
@@ -136,7 +136,7 @@ def test_bodies_are_refused_unread(served: Viewer) -> None:
 
 
 def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(app, "SLOWEST_S", 0.3)
     slow = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(50)]
     for line in slow:
         line.sendall(b"GET / HTTP/1.1\r\nHost: ")
@@ -150,8 +150,8 @@ def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyP
 def test_a_silent_connection_is_closed_and_one_with_the_token_may_be_slow(
     served: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_limits, "SLOWEST_S", 600)
-    monkeypatch.setattr(http_limits, "STRANGER_S", 0.2)
+    monkeypatch.setattr(app, "SLOWEST_S", 600)
+    monkeypatch.setattr(app, "STRANGER_S", 0.2)
     place = ("127.0.0.1", served.port)
     with socket.create_connection(place, timeout=60) as silent, suppress(ConnectionResetError):
         slow = socket.create_connection(place, timeout=60)
@@ -193,7 +193,7 @@ def taken(line: socket.socket, pause_s: float) -> int:
 
 def test_slow_readers_hold_nothing(large: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does not take its answer is cut off; one that is merely slow is not."""
-    monkeypatch.setattr(http_limits, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(app, "SLOWEST_S", 0.3)
     stuck = [ask_for_file(large) for _ in range(5)]
     for line in stuck:
         cut = select.poll()

@@ -27,6 +27,12 @@ EAGERLY = "*"
 def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Section]:
     """The verdict and a line per contender, or `every` table."""
     visits = [visit for entry in document.contenders for visit in entry.visits]
+
+    def ratio(visit: ShapeVisit) -> str:
+        """Only where it is larger than the noise of the batches."""
+        found = visit.against_first
+        return "same" if found.beyond is False else ratio_text(found.ratio)
+
     eager = any(visit.compiled is False for visit in visits)
     stall = "Stall at each new shape: its first three calls, beyond warm ones"
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
@@ -56,14 +62,7 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
             lambda v: time_text(v.wall_ns) + (EAGERLY if v.compiled is False else ""),
             f"{EAGERLY} runs eagerly: Dynamo gave up" * eager,
         ),
-        # a ratio only where it is larger than the noise of the batches
-        _by_shape(
-            document,
-            against,
-            lambda v: (
-                "same" if v.against_first.beyond is False else ratio_text(v.against_first.ratio)
-            ),
-        ),
+        _by_shape(document, against, ratio),
         Section("Why it was recompiled", bullets=bullets),
         bulleted("Left out", [f"{entry.name}: {entry.why}" for entry in document.left_out]),
     ]

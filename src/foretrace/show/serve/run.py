@@ -16,7 +16,7 @@ from foretrace.show.serve.library import Entry, Library, catalog
 if TYPE_CHECKING:
     import uvicorn
 
-    from foretrace.show.serve.http_limits import Application
+    from foretrace.show.serve.app import Application
 
 
 Running = tuple["uvicorn.Server", list[socket.socket], str]
@@ -66,7 +66,7 @@ def start(made: Callable[[str], Application], port: int) -> Running:
     """Guard an application, which is made for a token, and configure its server."""
     import uvicorn
 
-    from foretrace.show.serve.http_limits import LARGEST_HEADER, BoundedHttp, Guard
+    from foretrace.show.serve.app import LARGEST_HEADER, BoundedHttp, Guard
 
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
