@@ -138,29 +138,18 @@ def load(path: Path) -> MeasuredRoofs | None:
 
 def shown_roofs(name: str) -> MeasuredRoofs:
     """Roofs by file, by a device's name or a part of it; no name: the newest of this machine."""
-    home = folder()
-    if not name:
-        own = sorted(home.glob("*.json"), key=lambda file: file.stat().st_mtime) if home else []
-        if newest := next((roofs for file in reversed(own) if (roofs := load(file))), None):
-            return newest
-        what = "nothing was measured on this machine yet"
-        raise UsageError(f"{what}: run `foretrace lab roofs`, or --show h200")
-    path = Path(name)
-    if path.suffix == ".json" or path.is_file():
-        found = load(path)
-        if found is None:
-            raise UsageError(
-                f"{name}: no roofs there: write some with `foretrace lab roofs -o {name}`"
-            )
+    home, files = folder(), [Path(name)]
+    if not files[0].is_file():
+        own = home.glob("*.json") if home else ()
+        files = sorted(own, key=lambda file: file.stat().st_mtime, reverse=True)
+        files += sorted(SHIPPED.glob("*.json")) if name else []
+        wanted = file_name(name).removesuffix(".json")
+        files = [file for file in files if wanted in file.stem]
+    if found := next(filter(None, map(load, files)), None):
         return found
-    wanted = file_name(name).removesuffix(".json")
-    files = [file for place in (home, SHIPPED) if place for file in sorted(place.glob("*.json"))]
-    for file in files:
-        if wanted and wanted in file.stem and (found := load(file)):
-            return found
-    known = ", ".join(dict.fromkeys(file.stem for file in files)) or "none are there"
     raise UsageError(
-        f"no roofs of {name!r}: measure them with `foretrace lab roofs`, or show {known}"
+        f"no roofs of {name or 'this machine'}: measure them with `foretrace lab roofs`, or give "
+        "--show h200"
     )
 
 
