@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, overload
+from typing import IO, Any
 
 import msgspec
 import numpy as np
@@ -71,14 +71,7 @@ class PackedStacks(Sequence[tuple[int, ...]]):
     def __len__(self) -> int:
         return len(self.ends)
 
-    @overload
-    def __getitem__(self, at: int) -> tuple[int, ...]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[tuple[int, ...]]: ...
-    def __getitem__(self, at: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        at = range(len(self))[at]
+    def __getitem__(self, at: Any) -> Any:
         begin = int(self.ends[at - 1]) if at else 0
         return tuple(self.frames[begin : int(self.ends[at])].tolist())
 
@@ -182,19 +175,9 @@ def snapshot_of(path: str, head: UnpickledHead, columns: Sequence[Numbers]) -> S
     histories = [
         History(device, *columns[5 * at : 5 * at + 5]) for at, device in enumerate(head.devices)
     ]
-    return Snapshot(
-        path,
-        histories,
-        head.segments,
-        head.frames,
-        PackedStacks(*columns[-2:]),
-        head.marks,
-        head.expandable,
-        head.owners,
-        head.card,
-        head.card_bytes,
-        head.lost,
-    )
+    names = ("segments", "frames", "marks", "expandable", "owners", "card", "card_bytes", "lost")
+    stated = {name: getattr(head, name) for name in names}
+    return Snapshot(path, histories, stacks=PackedStacks(*columns[-2:]), **stated)
 
 
 def trace_beside(snapshot: str) -> Path | None:
