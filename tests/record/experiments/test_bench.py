@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 import torch
 
@@ -25,7 +25,9 @@ from foretrace.schema.documents.lab import (
     BenchRow,
     ContenderTimes,
 )
-from foretrace.show.render.experiments import bench_text, plot_bench
+from foretrace.show.render.experiments import bench_text
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 def _timing(device: float, call: float) -> ContenderTimes:
@@ -52,18 +54,20 @@ def test_gains_are_against_the_best_peer() -> None:
     assert row.size == "16x8x32"
 
 
-def test_table_and_plot(tmp_path: Path) -> None:
+def test_the_table() -> None:
     text = bench_text(_results())
     assert "1.200 1.500" in text
     assert "not installed" in text
+
+
+@pytest.mark.parametrize(("name", "shown"), [("mlp", "MLP forward"), ("sweep", "rows")])
+def test_the_plot(name: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    plot_bench(_results(), tmp_path / "plot.svg")
-    assert (tmp_path / "plot.svg").stat().st_size > 1000
-    results = _results()
-    rows = [msgspec.structs.replace(results.rows[0], m=1 + number) for number in range(20)]
-    sweep = msgspec.structs.replace(results, rows=tuple(rows))
-    plot_bench(sweep, tmp_path / "sweep.svg")
-    assert "<!-- rows -->" in (tmp_path / "sweep.svg").read_text()
+    script, out = BENCHMARKS / "plot_kernels.py", str(tmp_path / "plot.svg")
+    results = BENCHMARKS / "results" / f"h200-kernels-{name}.json"
+    monkeypatch.setattr("sys.argv", [str(script), str(results), "-o", out])
+    runpy.run_path(str(script), run_name="__main__")
+    assert f"<!-- {shown} -->" in Path(out).read_text()
 
 
 def test_a_row_runs_in_a_process_of_its_own() -> None:

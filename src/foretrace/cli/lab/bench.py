@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from foretrace.schema.documents.lab import BenchDocument
 
 _OUTPUT = click.Path(path_type=Path)
-_PLOT = use.option("--plot", "Draw the results here (.svg, .png).", type=_OUTPUT)
 _DTYPES = click.Choice(("bfloat16", "float16", "float32"))
 _DTYPE = use.shown("--dtype", "Type of the data.", type=_DTYPES, default="bfloat16")
 # the options of every benchmark, and of those whose sizes can be given
@@ -33,7 +32,6 @@ _MEASURED = use.joined(
     use.shown("--repeats", "Timed rounds of each contender.", default=21, type=click.IntRange(1)),
     use.shown("--autotune-seconds", "Stop autotuning peers after this long.", default=600.0),
     use.option("-o --output", "Write the results here, as JSON.", type=_OUTPUT),
-    _PLOT,
     use.as_json,
 )
 _MEASURING = use.joined(
@@ -120,13 +118,12 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@_PLOT
 @use.as_json
-def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
+def show(files: tuple[Path, ...], as_json: bool) -> None:
     """Show results from files; several files make one table."""
     from foretrace.schema.documents.lab import joined_bench, read_bench
 
-    _show(joined_bench(read_bench(path) for path in files), plot, as_json)
+    _show(joined_bench(read_bench(path) for path in files), as_json)
 
 
 def _measure(
@@ -137,7 +134,6 @@ def _measure(
     repeats: int,
     autotune_seconds: float,
     output: Path | None,
-    plot: Path | None,
     as_json: bool,
     tuned_every: int = 1,
 ) -> None:
@@ -159,14 +155,12 @@ def _measure(
     measured = [(row, untuned if at % tuned_every else chosen) for at, row in enumerate(rows)]
     say = partial(click.echo, err=True)
     results = run(measured, repeats, autotune_seconds, dtype, say, keep)
-    _show(results, plot, as_json)
+    _show(results, as_json)
 
 
-def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:
-    from foretrace.show.render.experiments import bench_text, plot_bench
+def _show(results: BenchDocument, as_json: bool) -> None:
+    from foretrace.show.render.experiments import bench_text
 
-    if plot:
-        plot_bench(results, plot)
     click.echo(results.text() if as_json else bench_text(results), nl=False)
 
 

@@ -1,16 +1,12 @@
-"""The documents of `shapes` and `bench` as text and plots, and the plan of `remote --dry-run`."""
+"""The documents of `lab shapes` and `lab bench` as text."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from foretrace.base.errors import MissingError, UsageError
-from foretrace.base.files import replacing
 from foretrace.base.units import count_text, plural, ratio_text, time_text
 from foretrace.schema.documents.lab import (
     BenchDocument,
@@ -142,25 +138,11 @@ def short_reason(why: str) -> str:
     return text.partition(" Guard failed on a parameter, consider")[0].rstrip(".")
 
 
-def need_matplotlib(path: Path) -> None:
-    """Refuse a missing matplotlib or a wrong file name before anything is measured."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError as error:
-        raise MissingError("the plot needs matplotlib: pip install 'foretrace[bench]'") from error
-    known = FigureCanvasAgg.get_supported_filetypes()
-    if path.suffix.lstrip(".") not in known:
-        raise UsageError(f"{path}: a plot ends in .svg or .png")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: no folder {path.parent}: create it first")
-
-
 _BENCH_COLUMNS = {
     "size": 16, "contender": 14, "device us": 10, "": 17, "call us": 10, "error": 8, "TB/s": 6,
     "TFLOP/s": 8, "first call ms": 13, "gain": 11,
 }  # fmt: skip
 _LEFT = 2  # the columns of words
-MOST_BARS = 16  # sizes of a subject that have room for bars and their names
 
 
 def bench_text(results: BenchDocument) -> str:
@@ -211,53 +193,3 @@ def _bench_line(cells: tuple[str, ...]) -> str:
     sized = enumerate(zip(cells, _BENCH_COLUMNS.values(), strict=True))
     text = [cell.ljust(size) if at < _LEFT else cell.rjust(size) for at, (cell, size) in sized]
     return " ".join(text).rstrip()
-
-
-def plot_bench(results: BenchDocument, path: Path) -> None:
-    """One panel per subject: each contender's device time over the best peer's, by size."""
-    need_matplotlib(path)
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    subjects = list(dict.fromkeys(row.subject for row in results.rows))
-    names = list(dict.fromkeys(name for row in results.rows for name in row.timings))
-    colours = {name: "black" if name == "ours" else f"C{index}" for index, name in enumerate(names)}
-    figure = Figure(figsize=(11, 2.4 * len(subjects) + 1), layout="constrained")
-    panels = figure.subplots(len(subjects), 1, squeeze=False)[:, 0]
-    for axis, subject in zip(panels, subjects, strict=True):
-        shown = [row for row in results.rows if row.subject == subject]
-        (_panel if len(shown) <= MOST_BARS else _sweep_panel)(axis, shown, colours)
-        axis.set_title(subject, fontsize=9, loc="left")
-    patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=patches, fontsize=8, ncols=len(names), loc="outside lower center")
-    figure.suptitle(f"device time over the best peer's, {results.environment['card']}", fontsize=10)
-    with replacing(path) as draft:
-        figure.savefig(draft)
-
-
-def _panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
-    for place, row in enumerate(rows):
-        width = 0.8 / len(row.timings)
-        for index, (name, times) in enumerate(row.timings.items()):
-            relative = times.device / row.timings[row.best_peer("device") or name].device
-            at = place + (index + 0.5) * width - 0.4
-            axis.bar(at, relative, width, color=colours[name])
-    axis.axhline(1.0, color="grey", linewidth=0.8)
-    axis.set_xticks(range(len(rows)), [row.size.replace("x", "\n") for row in rows], fontsize=7)
-    axis.set_ylim(0, 2)
-
-
-def _sweep_panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
-    """A dot per contender and size, over the rows; a ratio of two is as far from 1 as a half."""
-    for name, colour in colours.items():
-        timed = [row for row in rows if name in row.timings and row.best_peer("device")]
-        best = [row.timings[row.best_peer("device") or name].device for row in timed]
-        times = [row.timings[name].device for row in timed]
-        relative = [mine / other for mine, other in zip(times, best, strict=True)]
-        axis.plot([row.m for row in timed], relative, "o", color=colour, markersize=4, alpha=0.7)
-    axis.axhline(1.0, color="grey", linewidth=0.8)
-    axis.set_xscale("log", base=2)
-    axis.set_yscale("log", base=2)
-    for side in (axis.xaxis, axis.yaxis):
-        side.set_major_formatter("{x:g}")
-    axis.set_xlabel("rows", fontsize=8)
