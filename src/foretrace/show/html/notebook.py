@@ -120,80 +120,58 @@ WIDTH, STRIP, ROW, GAP, LABEL = 800, 36, 9, 5, 12  # pixels
 MOST_DEEP = 6  # of a thread
 
 
-class Picture:
-    """One stretch of a timeline: the typical step, or the whole recording without steps."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        self.timeline, self.lanes = timeline, timeline.lanes
-        step = None if timeline.typical_step is None else timeline.steps[timeline.typical_step]
-        self.name = step.name if step else "the recording"
-        self.start, end = (step.start, step.last) if step else (0, timeline.end_ns)
-        self.end = max(end, self.start + 1)
-        # an annotation on the GPU keeps nothing busy
-        self.work = timeline.group != timeline.groups.index("gpu_user_annotation")
-
-    def rows(self) -> Iterator[tuple[str, int, dict[int, Ints]]]:
-        """A strip for each GPU, the rows of its streams, and those of the threads that launch: the
-        label, the height, and busy ns of each pixel by group.
-        """
-        last, pixels = None, edges(self.start, self.end, WIDTH)
-        for at, lane in enumerate(self.lanes):
-            if lane.gpu_number is not None and lane.gpu_number != last:
-                last = lane.gpu_number
-                yield lane.label.split(" · ")[0], STRIP, self._on_gpu(last, pixels)
-            if not lane.gpu and not lane.launches:
-                continue
-            for number in range(lane.rows if lane.gpu else min(lane.rows, MOST_DEEP)):
-                mine = (self.timeline.lane == at) & (self.timeline.row == number)
-                bands = self.timeline.bands(np.flatnonzero(mine))
-                yield "" if number else lane.label, ROW, bands.pixels(pixels)
-
-    def busy(self) -> list[float]:
-        """The busy share of each GPU."""
-        numbers = dict.fromkeys(lane.gpu_number for lane in self.lanes)
-        known = [number for number in numbers if number is not None]
-        ends, length = np.array([self.start, self.end]), self.end - self.start
-        every = (self._on_gpu(number, ends) for number in known)
-        return [sum(int(busy.sum()) for busy in bands.values()) / length for bands in every]
-
-    def left_out(self) -> str:
-        """What the picture does not show."""
-        threads = [lane for lane in self.lanes if not lane.gpu]
-        idle = sum(not lane.launches for lane in threads)
-        deeper = sum(max(lane.rows - MOST_DEEP, 0) for lane in threads if lane.launches)
-        parts = [plural(idle, "thread") + " without launches"] if idle else []
-        parts += [plural(deeper, "row") + " of deeper calls"] if deeper else []
-        return f". Not drawn: {', '.join(parts)}; trace.plot() shows them" if parts else ""
-
-    def _on_gpu(self, number: int, moments: Ints) -> dict[int, Ints]:
-        """Busy ns of one GPU between these moments, by group."""
-        own = np.array([lane.gpu_number == number for lane in self.lanes])
-        return self.timeline.bands(np.flatnonzero(own[self.timeline.lane] & self.work)).pixels(
-            moments
-        )
-
-
 def timeline_svg(trace: Trace) -> str:
-    """The picture, and a line that says what it is."""
+    """A picture of the typical step, or of the whole recording without steps, and a line that says
+    what it is.
+    """
     timeline = Timeline(trace)
     if not len(timeline):
         return ""
-    picture, top = Picture(timeline), 0
-    shapes: list[str] = []
-    for name, height, bands in picture.rows():
+    step = None if timeline.typical_step is None else timeline.steps[timeline.typical_step]
+    start, end = (step.start, step.last) if step else (0, timeline.end_ns)
+    end = max(end, start + 1)
+    # an annotation on the GPU keeps nothing busy
+    work = timeline.group != timeline.groups.index("gpu_user_annotation")
+
+    def on_gpu(number: int, moments: Ints) -> dict[int, Ints]:
+        """Busy ns of one GPU between these moments, by group."""
+        own = np.array([lane.gpu_number == number for lane in timeline.lanes])
+        return timeline.bands(np.flatnonzero(own[timeline.lane] & work)).pixels(moments)
+
+    shapes, top, pixels = list[str](), 0, edges(start, end, WIDTH)
+
+    def draw(name: str, height: int, bands: dict[int, Ints]) -> None:
+        nonlocal top, shapes
         if name:
             shapes.append(f'<text x="0" y="{top + LABEL - 3}">{_text(name)}</text>')
             top += LABEL
-        pixel_ns = (picture.end - picture.start) / WIDTH
-        shapes += _stacked(bands, timeline.groups, top + height, height, pixel_ns)
+        shapes += _stacked(bands, timeline.groups, top + height, height, (end - start) / WIDTH)
         top += height + (GAP if height == STRIP else 1)
-    busy = ", ".join(map(percent_text, picture.busy()))
-    length = time_text(picture.end - picture.start)
-    label = _text(f"{length} of {picture.name}{f': GPU busy {busy}' if busy else ''}")
+
+    # a strip for each GPU, the rows of its streams, and those of the threads that launch
+    shares = dict[int, float]()
+    for at, lane in enumerate(timeline.lanes):
+        if lane.gpu_number is not None and lane.gpu_number not in shares:
+            busy = on_gpu(lane.gpu_number, np.array([start, end])).values()
+            shares[lane.gpu_number] = sum(int(each.sum()) for each in busy) / (end - start)
+            draw(lane.label.split(" · ")[0], STRIP, on_gpu(lane.gpu_number, pixels))
+        if not lane.gpu and not lane.launches:
+            continue
+        for number in range(lane.rows if lane.gpu else min(lane.rows, MOST_DEEP)):
+            mine = np.flatnonzero((timeline.lane == at) & (timeline.row == number))
+            draw("" if number else lane.label, ROW, timeline.bands(mine).pixels(pixels))
+    threads = [lane for lane in timeline.lanes if not lane.gpu]
+    idle = sum(not lane.launches for lane in threads)
+    deeper = sum(max(lane.rows - MOST_DEEP, 0) for lane in threads if lane.launches)
+    left = [plural(idle, "thread") + " without launches"] if idle else []
+    left += [plural(deeper, "row") + " of deeper calls"] if deeper else []
+    below = f". Not drawn: {', '.join(left)}; trace.plot() shows them" if left else ""
+    said = f": GPU busy {', '.join(map(percent_text, shares.values()))}" if shares else ""
+    label = _text(f"{time_text(end - start)} of {step.name if step else 'the recording'}{said}")
     return (
         f'<svg viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" style="max-width:100%" font-size="10" '
         f'fill="#5b6675" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
-        f"<p>{label}{_text(picture.left_out())}</p>"
+        f"<p>{label}{_text(below)}</p>"
     )
 
 
