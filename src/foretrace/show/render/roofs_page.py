@@ -159,74 +159,57 @@ def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list
     above = [row for row in ranked if row.bound == "l2"][:ABOVE]
     most = [row for row in ranked if row not in above][: KERNELS - len(above)]
     shown, peak = sorted([*most, *above], key=lambda row: -(row.total_ns or 0)), roofs.tflops[unit]
-    plot = _Plot([_place(row) for row in shown], roofs.hbm_gbps, peak)
-    if roofs.l2_gbps:
-        plot.slope(roofs.l2_gbps, peak, L2)
-    plot.slope(roofs.hbm_gbps, peak, HBM)
-    marks = [chr(ord("A") + at) for at in range(len(shown))]
-    for mark, row in reversed(list(zip(marks, shown, strict=True))):  # A hides what lies below it
-        plot.put(*_place(row), mark)
+    places = {}  # FLOP per byte, and TFLOP/s
+    for at, row in enumerate(shown):
+        flops = float(row.flops or 0)
+        intensity = flops / (row.bytes or 1)
+        places[chr(ord("A") + at)] = intensity, flops / (row.median_ns or 1) / 1e3
     slopes = f"{HBM} HBM" + (f"   {L2} L2" if roofs.l2_gbps else "")
-    key = f"{slopes}   {ROOF} {unit}"
+    plot = _plot(places, {L2: roofs.l2_gbps or 0.0, HBM: roofs.hbm_gbps}, peak)
     whole = sum(row.total_ns or 0 for row in kernels) or 1
     rows = [
         [mark, row.short or row.name, percent_text((row.total_ns or 0) / whole), row.limited_by]
-        for mark, row in zip(marks, shown, strict=True)
+        for mark, row in zip(places, shown, strict=True)
     ]
-    return "\n".join([*plot.lines(), key]), rows
+    return "\n".join([*plot, f"{slopes}   {ROOF} {unit}"]), rows
 
 
-def _place(row: KernelRow) -> tuple[float, float]:
-    flops = float(row.flops or 0)
-    return flops / (row.bytes or 1), flops / (row.median_ns or 1) / 1e3
+def _plot(
+    places: Mapping[str, tuple[float, float]], slopes: Mapping[str, float], peak: float
+) -> list[str]:
+    """A grid of characters with whole powers of ten around the points and the ridge; a slope is
+    what so many 10^9 bytes per second allow, up to the peak.
+    """
+    ridge = (peak * 1e3 / slopes[HBM], peak)
+    axes = zip(*places.values(), ridge, strict=True)
+    logs = ([math.log10(at) for at in axis if at > 0] for axis in axes)
+    x, y = ((math.floor(min(each)), math.floor(max(each)) + 1) for each in logs)
+    cells = [[" "] * COLUMNS for _ in range(ROWS)]
 
-
-class _Plot:
-    """A grid of characters with whole powers of ten around the points and the ridge."""
-
-    def __init__(self, points: Sequence[tuple[float, float]], gbps: float, peak: float) -> None:
-        ridge = (peak * 1e3 / gbps, peak)
-        axes = (
-            [math.log10(at) for at in axis if at > 0] for axis in zip(*points, ridge, strict=True)
-        )
-        self.x, self.y = ((math.floor(min(a)), math.floor(max(a)) + 1) for a in axes)
-        self.cells = [[" "] * COLUMNS for _ in range(ROWS)]
-
-    def put(self, intensity: float, tflops: float, mark: str) -> None:
+    def put(intensity: float, tflops: float, mark: str) -> None:
         """A mark at this place; outside of the grid there is none."""
-        column = _scaled(intensity, self.x, COLUMNS)
-        row = _scaled(tflops, self.y, ROWS)
+        column, row = _scaled(intensity, x, COLUMNS), _scaled(tflops, y, ROWS)
         if 0 <= column < COLUMNS and 0 <= row < ROWS:
-            self.cells[ROWS - 1 - row][column] = mark
+            cells[ROWS - 1 - row][column] = mark
 
-    def slope(self, gbps: float, peak: float, mark: str) -> None:
-        """What this many 10^9 bytes per second allow, up to the peak."""
-        low, high = self.x
-        for column in range(COLUMNS):
-            intensity = 10 ** (low + (column + 0.5) / COLUMNS * (high - low))
+    for mark, gbps in slopes.items():
+        for column in range(COLUMNS if gbps else 0):
+            intensity = 10 ** (x[0] + (column + 0.5) / COLUMNS * (x[1] - x[0]))
             allowed = intensity * gbps / 1e3
-            self.put(intensity, min(allowed, peak), mark if allowed < peak else ROOF)
-
-    def lines(self) -> list[str]:
-        """The grid with its axes."""
-        low, high = self.y
-        heights = {ROWS - 1 - _scaled(10**power, self.y, ROWS): power for power in range(low, high)}
-        rows = [
-            f"{_power(heights[at]) if at in heights else '':>7} |{''.join(cells)}".rstrip()
-            for at, cells in enumerate(self.cells)
-        ]
-        left, right = self.x
-        places = [(_scaled(10**power, self.x, COLUMNS), power) for power in range(left, right)]
-        ticks = [" "] * (COLUMNS + 8)
-        for column, power in places:
-            ticks[column : column + len(_power(power))] = _power(power)
-        return [
-            "TFLOP/s",
-            *rows,
-            f"{'':>7} +{'-' * COLUMNS}",
-            f"{'':>9}{''.join(ticks)}".rstrip(),
-            f"{'FLOP per byte':>73}",
-        ]
+            put(intensity, min(allowed, peak), mark if allowed < peak else ROOF)
+    for mark, place in reversed([*places.items()]):  # A hides what lies below it
+        put(*place, mark)
+    heights = {ROWS - 1 - _scaled(10**power, y, ROWS): power for power in range(*y)}
+    rows = [
+        f"{_power(heights[at]) if at in heights else '':>7} |{''.join(row)}".rstrip()
+        for at, row in enumerate(cells)
+    ]
+    ticks = [" "] * (COLUMNS + 8)
+    for power in range(*x):
+        column = _scaled(10**power, x, COLUMNS)
+        ticks[column : column + len(_power(power))] = _power(power)
+    below = f"{'':>7} +{'-' * COLUMNS}", f"{'':>9}{''.join(ticks)}".rstrip()
+    return ["TFLOP/s", *rows, *below, f"{'FLOP per byte':>73}"]
 
 
 def _scaled(value: float, powers: tuple[int, int], cells: int) -> int:

@@ -201,7 +201,7 @@ class _Routes:
 
     def event(self, request: Request) -> Response:
         opened = self._opened(request)
-        rows = opened.navigation.related(request.path_params["event"])
+        rows = opened.related(request.path_params["event"])
         return _json({"events": opened.timeline.packed(rows)})
 
     def work(self, request: Request) -> Response:

@@ -310,7 +310,14 @@ class OpenTrace:
         texts = enumerate(prepared.names)
         short = prepared.shorts.get
         self._names = [f"{name}\n{short(number, '')}".lower() for number, name in texts]
-        self.tiles, self.navigation = Tiles(self.timeline), Navigation(self.timeline)
+        self.tiles, columns = Tiles(self.timeline), self.timeline.columns
+        # the row of each event, or -1; the last entry is for events that are not drawn
+        self._rows = np.full(int(self.timeline.event.max(initial=0)) + 2, -1, np.int32)
+        self._rows[self.timeline.event] = np.arange(len(self.timeline))
+        work = np.flatnonzero(columns["launch"] >= 0)
+        launch = self._rows[np.minimum(columns["launch"][work], len(self._rows) - 1)]
+        # rows of GPU work whose launch is drawn, and the rows of those launches
+        self.launches = work[launch >= 0], launch[launch >= 0].astype(np.int64)
         self._calls, self._trace, self._again = prepared.calls, trace, again
 
     @property
@@ -324,7 +331,7 @@ class OpenTrace:
 
         A recording without GPU work answers with all its events.
         """
-        timeline, launches = self.timeline, self.navigation.launches[1]
+        timeline, launches = self.timeline, self.launches[1]
         rows = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
         if len(rows):
             rows = distinct(np.concatenate((rows, launches, self._calls)))
@@ -344,55 +351,35 @@ class OpenTrace:
         names = list(zip(found.tolist(), counts[found].tolist(), strict=True))
         return SearchResult(len(rows), names, self.timeline.packed(first))
 
-
-class Navigation:
-    """From an event to the events that belong to it; all answers are rows of one timeline."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        self.timeline, self.columns = timeline, timeline.columns
-        # the row of each event, or -1; the last entry is for events that are not drawn
-        self._rows = np.full(int(timeline.event.max(initial=0)) + 2, -1, np.int32)
-        self._rows[timeline.event] = np.arange(len(timeline))
-        work = np.flatnonzero(self.columns["launch"] >= 0)
-        launch = self._rows[np.minimum(self.columns["launch"][work], len(self._rows) - 1)]
-        # rows of GPU work whose launch is drawn, and the rows of those launches
-        self.launches = work[launch >= 0], launch[launch >= 0].astype(np.int64)
-
     def related(self, event: int) -> Ints:
         """The rows of an event, its callers, what it launched, what launched it, its neighbours."""
         if (own := self._row_of(event)) < 0:
             return np.empty(0, np.int64)
-        found = [*self._chain(own), *self._beside(own)]
-        inside = np.flatnonzero(self.columns["parent"] == event)
-        found += [int(inside[np.argmin(self.timeline.start[inside])])] if len(inside) else []
-        for row in [own, *self._launched_by(own)]:
-            launch = self._row_of(int(self.columns["launch"][row]))
-            found += [row, *(self._chain(launch) if launch >= 0 else [])]
+        timeline, columns, (work, launch) = self.timeline, self.timeline.columns, self.launches
+        found, beside = self._chain(own), range(max(own - 1, 0), min(own + 2, len(self.timeline)))
+        for near in beside:
+            if (timeline.lane[near], timeline.row[near]) == (timeline.lane[own], timeline.row[own]):
+                found.append(near)
+        inside = np.flatnonzero(columns["parent"] == event)
+        found += [int(inside[np.argmin(timeline.start[inside])])] if len(inside) else []
+        # GPU operations that it launched, or what it called on its thread
+        begins, end = timeline.start[launch], timeline.start[own] + timeline.length[own]
+        below = (begins >= timeline.start[own]) & (begins + timeline.length[launch] <= end)
+        below &= timeline.lane[launch] == timeline.lane[own]
+        below &= timeline.row[launch] >= timeline.row[own]
+        for row in [own, *work[np.flatnonzero(below)[:MOST_RELATED]].tolist()]:
+            at = self._row_of(int(columns["launch"][row]))
+            found += [row, *(self._chain(at) if at >= 0 else [])]
         return distinct(np.array(found, np.int64))
 
     def _row_of(self, event: int) -> int:
         return int(self._rows[event]) if 0 <= event < len(self._rows) else -1
 
     def _chain(self, row: int) -> list[int]:
-        found = [row]
-        while (up := self._row_of(int(self.columns["parent"][found[-1]]))) >= 0:
+        found, parent = [row], self.timeline.columns["parent"]
+        while (up := self._row_of(int(parent[found[-1]]))) >= 0:
             found.append(up)
         return found
-
-    def _beside(self, row: int) -> list[int]:
-        lane, own = self.timeline.lane, self.timeline.row
-        near = [at for at in (row - 1, row + 1) if 0 <= at < len(self.timeline)]
-        return [at for at in near if lane[at] == lane[row] and own[at] == own[row]]
-
-    def _launched_by(self, row: int) -> list[int]:
-        """GPU operations launched by a host event or by what it called on its thread."""
-        columns, (work, launch) = self.columns, self.launches
-        start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
-        begins = columns["start"][launch]
-        inside = (begins >= start) & (begins + columns["length"][launch] <= end)
-        inside &= columns["lane"][launch] == columns["lane"][row]
-        inside &= columns["row"][launch] >= columns["row"][row]
-        return [int(each) for each in work[np.flatnonzero(inside)[:MOST_RELATED]]]
 
 
 WORK = tuple(KINDS.index(kind) for kind in WORK_KINDS)
