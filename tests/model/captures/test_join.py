@@ -65,6 +65,19 @@ def test_a_grid_of_other_sizes_is_refused(tmp_path: Path) -> None:
     assert "other sizes" in notes(trace, "capture_left_out")[0]
 
 
+def test_names_outweigh_the_number_of_nodes(tmp_path: Path) -> None:
+    """One fill that the replay lacks does not cost the other kernels their ops."""
+    nodes = [(f"kernel_{at}", f"op_{at}", [[8]]) for at in range(20)]
+    assert ops(
+        both(tmp_path, [*nodes[:7], ("fill", "aten::zero_", [[8]]), *nodes[7:]], nodes, named=True)
+    ) == written(nodes)
+
+
+def test_streams_in_any_order_are_told_by_names_with_one_meaning(tmp_path: Path) -> None:
+    nodes = [("a", "op_a", [[8]]), ("b", "op_b", [[8]]), ("a", "op_c", [[8]])]
+    assert ops(both(tmp_path, nodes, nodes, streams=(7, 8), named=True)) == ["", "op_b", ""]
+
+
 def test_numbers_of_nodes_give_the_order(tmp_path: Path) -> None:
     nodes = [LAYER[2], LAYER[0], LAYER[1]]
     assert ops(both(tmp_path, LAYER, nodes, streams=(7, 8), graph=5, numbers=(3, 1, 2))) == written(
@@ -86,6 +99,16 @@ def test_pieces_are_replayed_in_the_order_of_their_captures(tmp_path: Path) -> N
         trace.origins.host.names[trace.origins.host.name[own]] for own in trace.module_calls.own
     ]
     assert modules == [f"nn.Module: Layer_{layer}" for layer in range(3) for _ in LAYER] * 2
+
+
+def test_pieces_without_turns_keep_what_they_agree_on(tmp_path: Path) -> None:
+    """Equal pieces outside steps: without modules they say the same, with modules they do not."""
+    for folder, module, expected in (("same", "", written(LAYER)), ("other", "Layer_", [""] * 3)):
+        capture, replay = Written(), Written()
+        for layer in range(2):
+            captured(capture, LAYER, module=module and f"{module}{layer}")
+        replayed(replay, LAYER)
+        assert ops(joined(tmp_path / folder, replay, capture)) == expected
 
 
 def test_batches_are_padded_to_the_next_captured_size(tmp_path: Path) -> None:

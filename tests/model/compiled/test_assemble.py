@@ -13,10 +13,13 @@ from foretrace.model.compiled.assemble import (
     graph_name,
     parts,
 )
-from foretrace.model.compiled.provenance import Matcher
+from foretrace.model.compiled.provenance import Matcher, Provenance, credited
 from foretrace.model.compiled.scheduler import parse_graph
 from foretrace.read.compiler import CompilerLogs, read
 from foretrace.schema.compiler import (
+    Access,
+    FxGraph,
+    GraphNode,
     KernelCall,
     NamedTensor,
     SourceLine,
@@ -143,6 +146,24 @@ def test_a_module_of_torch_has_the_line_that_calls_it(where: str) -> None:
     (found,) = assemble(replace(logs("mlp"), records=records, texts=[])).compilations
     line = SourceLine("train.py", 5, "<module>", "model(x)")
     assert (found.function, found.graphs[0].nodes[0].source) == (line, line)
+
+
+def test_a_library_call_performs_its_own_node() -> None:
+    """Inductor lists a scatter with the kernel that copies its operand, and no handle for it."""
+    source = {name: SourceLine("m.py", at) for at, name in enumerate(("mul", "scatter_add"), 3)}
+    nodes = tuple(
+        GraphNode(name, f"torch.ops.aten.{name}.default", source=line)
+        for name, line in source.items()
+    )
+    graph, stored = FxGraph("post_grad", nodes), Access(NamedTensor("buf0"), "store", None)
+    copy = KernelCall("cpp_fused_mul_0", False, "cpp_fused_mul_0:1", nodes=("scatter_add", "mul"))
+    scatter = KernelCall("aten.scatter_reduce_.two", True, accesses=(stored,))
+    calls = credited(Matcher("", graph, (), {}).matched([copy, scatter]), graph)
+    assert [call.nodes for call in calls] == [("mul",), ("scatter_add",)]
+    stacks = {copy.handle: tuple(f'  File "m.py", line {at}, in f\n' for at in (3, 4))}
+    recorded = Provenance({copy.handle: copy.nodes}, stacks)
+    lines = [[line.line for line in recorded.located(each, graph).sources] for each in calls]
+    assert lines == [[3], [4]]
 
 
 DYNAMO = """class GraphModule(torch.nn.Module):

@@ -13,6 +13,7 @@ from foretrace.model.compiled.compile_log import (
     cudagraph_skips,
     graph_breaks,
     guard_failures,
+    limit_reached,
     phases,
     resume_name,
     stage_times,
@@ -104,6 +105,13 @@ def test_wordings_of_other_versions(text: str, reason: str, line: int) -> None:
     assert (found,) == graph_breaks((), [message("graph_breaks", text)])
 
 
+def test_a_break_that_dynamo_cannot_resume_from() -> None:
+    (found,) = graph_breaks((), [message("graph_breaks", SKIPPED)])
+    assert found.skipped
+    assert found.hint == "Move the break out of it.\nRemove it."
+    assert found.explanation.endswith("active context manager that does not support it.")
+
+
 def test_the_recompilation_of_the_recorded_run() -> None:
     records, texts = records_of("recompiles", "0/1"), texts_of("recompiles", "0/1")
     wanted = (GuardFailure("0/0", SIZE, "x", "64", "32", "size at index 0"),)
@@ -135,6 +143,23 @@ def test_the_recompilation_of_the_recorded_run() -> None:
 def test_words_of_a_guard(text: str, subject: str, what: str, expected: str, actual: str) -> None:
     (found,) = guard_failures([artifact(RECOMPILE_RECORD, f"0/0: {text}")], ())
     assert found == GuardFailure("0/0", text, subject, expected, actual, what)
+
+
+def test_several_versions_and_their_stacks() -> None:
+    listed = f'["0/1: {SIZE}", "0/0: n == 3\\nUser stack trace:\\n  File"]'
+    found = guard_failures([artifact(RECOMPILE_RECORD, listed)], ())
+    written = (
+        "Recompiling function f in t.py:3\n    triggered by the following guard failure(s):\n"
+        f"    - 0/1: {SIZE}\n    - 0/0: n == 3\n    - User stack trace:\n    -   File"
+    )
+    assert guard_failures((), [message("recompiles", written)]) == found
+    assert [each.version for each in found] == ["0/1", "0/0"]
+
+
+def test_the_limit_of_recompilations() -> None:
+    text = "torch._dynamo hit config.recompile_limit (8)\n   function: 'f' (/a/train.py:3)"
+    assert limit_reached([message("", text)]) == "recompile_limit (8)"
+    assert limit_reached([message("", "something else")]) == ""
 
 
 @pytest.mark.parametrize(("run", "compile_id"), RUNS)

@@ -4,6 +4,7 @@ import pytest
 from worked_examples import call
 
 from foretrace.model.costs import OpCall, cost
+from foretrace.model.costs._call import broadcast
 from foretrace.model.costs.matmul import OPERANDS
 
 
@@ -63,3 +64,10 @@ def test_the_buffer_of_the_result_is_no_operand() -> None:
         assert found.flops == 2 * 32 * 16 * 8
         assert cost(with_out) == found
         assert with_out.every_tensor()[: OPERANDS[op]] == alone.every_tensor()
+
+
+def test_broadcast() -> None:
+    assert broadcast((4, 1, 3), (5, 1)) == (4, 5, 3)
+    assert broadcast((0,), (1,)) == (0,)
+    assert broadcast((2,), (3,)) is None
+    assert broadcast() == ()

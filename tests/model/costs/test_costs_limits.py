@@ -104,6 +104,18 @@ def test_a_lower_bound_of_little_work_proves_nothing_about_a_longer_kernel() -> 
     assert limited(short) == ("latency", "latency: only 2.90 us long")
 
 
+def test_an_almost_empty_kernel_takes_longer_on_an_amd_card() -> None:
+    card = devices.find("AMD Instinct MI300X")
+    work = Work(None, 512, 5000, BF16, certainty=Certainty.AT_LEAST)
+    found = limit(card, work, position(card, work), Footprint(), Traits())
+    assert found == ("latency", "latency: only 5.00 us long")
+    assert limited(work)[0] == "unknown"
+
+
+def test_collectives_have_no_roof() -> None:
+    assert limited(moved(0.1), traits=Traits("comms"))[0] == "comms"
+
+
 def test_what_is_not_known() -> None:
     nothing = Work(None, None, 1000)
     assert limited(nothing) == ("unknown", "")

@@ -97,11 +97,25 @@ def test_only_whole_chunks_of_a_multi_tensor_kernel_count() -> None:
     assert second == Cost(None, None, None, note)
 
 
+def test_chunks_of_a_launch_that_is_not_full_may_all_be_cut() -> None:
+    """31 step counters are 31 chunks of one element each."""
+    assert [found and found.bytes for found in chunks(31)] == [None]
+
+
 def test_the_kernels_of_an_op_without_a_cost_model_have_none() -> None:
     assert {cost.note for cost in attribute(OTHER, ["other"] * 2, [1, 2]) if cost} == {
         "this op has no cost model; one of 2 kernels of the op; the trace does not say which "
         "bytes it moves"
     }
+
+
+def test_two_matmuls_beside_each_other_are_not_told_apart() -> None:
+    names = ["splitKreduce_kernel", "first", "second"]
+    bytes_ = [
+        cost and cost.bytes
+        for cost in attribute(MM, ["reduction", "gemm", "gemm"], [1, 5, 4], names=names)
+    ]
+    assert bytes_ == [2 * 4 * 1024, None, None]
 
 
 class TestCub:

@@ -67,6 +67,13 @@ def test_the_backward_pass_follows_its_forward_ops() -> None:
     assert "pointwise" not in found
 
 
+def test_attention_by_hand_is_whole() -> None:
+    """Matmuls, mask, softmax and the copy between them; cuBLAS's memset is not part of it."""
+    name = "attention_naive_8x16x1024x64_bf16.json.gz"
+    found = counts(opened(RECORDED / "ladder" / name))
+    assert found == {"attention": 3 * 6, "fills": 3}
+
+
 def test_what_the_closure_of_a_step_runs_is_not_the_optimizers() -> None:
     """Lightning trains inside of `optimizer.step`; only foreach ops are the optimizer's own."""
     trace = opened(LIGHTNING)

@@ -8,10 +8,26 @@ import tracemalloc
 
 import pytest
 
+from foretrace.read.compiler.reader import compile_id
 from read.compiler.written import answer, artifact, head, message, record
 
 FRAME = {"line": 3, "name": "f", "filename": 7}
 START = {"dynamo_start": {"stack": [FRAME]}, "frame_id": 0, "frame_compile_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wanted"),
+    [
+        ({"frame_id": 0, "frame_compile_id": 1}, "0/1"),
+        ({"compiled_autograd_id": 1, "frame_id": 0, "frame_compile_id": 0}, "!1/0/0"),
+        ({"compiled_autograd_id": 2}, "!2"),
+        ({"frame_id": 0}, ""),
+        ({"frame_id": "0", "frame_compile_id": 1}, ""),
+        ({}, ""),
+    ],
+)
+def test_compile_ids_are_as_torch_prints_them(metadata: dict[str, object], wanted: str) -> None:
+    assert compile_id(metadata) == wanted
 
 
 def names(data: bytes) -> list[str]:

@@ -70,6 +70,12 @@ def test_the_plot(name: str, shown: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert f"<!-- {shown} -->" in Path(out).read_text()
 
 
+def test_the_worst_result_counts_and_nan_never_passes() -> None:
+    right = torch.ones(4).double()
+    assert error((right, right * 2), (right, right)) == 1.0
+    assert error((right * float("nan"),), (right,)) == float("inf")
+
+
 def test_a_row_runs_in_a_process_of_its_own() -> None:
     assert in_new_process(os.getpid) != os.getpid()
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):

@@ -113,6 +113,11 @@ def test_what_the_user_requested_before_is_still_printed(
     )
 
 
+def test_dynamo_words_the_reasons_of_recompilations(log: CompilerLog) -> None:
+    assert _internal.log_state.is_artifact_enabled("recompiles")
+    assert not _internal.log_state.is_artifact_enabled("bytecode")
+
+
 def test_names_of_files_that_have_a_number_already_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

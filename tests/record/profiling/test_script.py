@@ -40,6 +40,16 @@ for step in range(int(sys.argv[1])):
     if step == int(sys.argv[2]):
         raise ValueError("half-way")
 """
+GAN = """
+import torch
+judge, maker = torch.nn.Linear(4, 1), torch.nn.Linear(2, 4)
+first, second = (torch.optim.SGD(net.parameters(), lr=0.1) for net in (judge, maker))
+for step in range(12):
+    with torch.profiler.record_function(f"round {step}"):
+        for optimizer in (first, second):
+            (judge(maker(torch.ones(3, 2))).mean() + judge(torch.ones(3, 4)).mean()).backward()
+            optimizer.step()
+"""
 IN_PARTS = """
 import torch
 net = torch.nn.Linear(4, 2)
@@ -137,12 +147,25 @@ def test_a_batch_in_parts_is_one_iteration_from_the_first_on(run: Run, names: Na
     assert len(names(done.traces[0], "Optimizer.step")) == 3
 
 
+def test_two_optimizers_are_one_iteration(run: Run, names: Names) -> None:
+    done = run(GAN)
+    assert done.steps == 13  # the first forward, then one per step of the first optimizer
+    assert len(names(done.traces[0], "round")) in (2, 3, 4)
+
+
 def test_a_forward_loop_is_stepped_by_its_outermost_module_and_keeps_its_exit_code(
     run: Run, names: Names
 ) -> None:
     done = run(INFERENCE)
     assert (done.exit_code, done.steps) == (7, 12)
     assert names(done.traces[0], "aten::linear") == ["aten::linear"] * 6
+
+
+def test_a_module_that_is_compiled_in_place_is_stepped(run: Run) -> None:
+    """Its hooks run inside the compiled code, where they do nothing."""
+    in_place = 'net.compile(backend="eager")\nwith torch.no_grad():'
+    done = run(INFERENCE.replace("with torch.no_grad():", in_place))
+    assert (done.exit_code, done.steps) == (7, 12)
 
 
 def test_no_step_begins_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:

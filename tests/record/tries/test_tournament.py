@@ -157,6 +157,16 @@ def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> No
     assert document.fixes[1].why == OUT_OF_TIME
 
 
+def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path) -> None:
+    def stopped(spec: TrySpec) -> ProcessReport:
+        raise KeyboardInterrupt
+
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": stopped})
+    assert states(document) == {"fused": "kept", "graph": "not tried"}
+    assert document.best.fixes == ["fused"]
+    assert document.notes == ["stopped before everything was tried"]
+
+
 def test_what_compiles_is_tried_last(tmp_path: Path) -> None:
     _, processes = played(tmp_path, [fix("graph", compiles=True), fix("same"), fix("fused")])
     assert [turned for _, turned in processes.ran if turned][:3] == [
@@ -182,6 +192,21 @@ def test_a_budget_too_small_for_the_script_is_one_line(tmp_path: Path) -> None:
         played(tmp_path, [fix("fused")], budget_s=0)
 
 
+def test_fixes_that_fail_together_leave_the_best_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = MadeUp.run
+
+    def failing(processes: MadeUp, spec: TrySpec, **more: Any) -> ProcessReport:
+        if len(spec.turned) > 1:
+            return ProcessReport(KEPT, [], None, End(3, False, 1, "RuntimeError: no"))
+        return run(processes, spec, **more)
+
+    monkeypatch.setattr(MadeUp, "run", failing)
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")])
+    assert (document.best.fixes, document.best.ratio) == (["graph"], 2)
+
+
 def test_a_script_that_ends_early_is_started_again(tmp_path: Path) -> None:
     def short(spec: TrySpec) -> ProcessReport:
         blocks = [Block(0, False, 120, spec.block or 1, 0), Block(0, True, 60, spec.block or 1, 0)]
@@ -201,6 +226,12 @@ def test_a_fresh_fix_gets_processes_in_turns(tmp_path: Path) -> None:
     assert document.fixes[0].state == "kept"
     order = [on for on, turned in processes.ran[2:10]]
     assert order == [(), ("graph",), ("graph",), (), (), ("graph",), ("graph",), ()]
+
+
+def test_a_dry_run_measures_the_untouched_script_alone(tmp_path: Path) -> None:
+    document, processes = played(tmp_path, [fix("fused"), fix("other")], dry=True)
+    assert states(document) == {"fused": "not tried", "other": "does not apply"}
+    assert len(processes.ran) == 2
 
 
 @pytest.mark.parametrize(
