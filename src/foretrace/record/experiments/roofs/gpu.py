@@ -159,14 +159,14 @@ def launch(way: str, size: int, shape: WalkShape) -> tuple[Work, int]:
     walk = plan(size // parts, shape, multiprocessors(), moved=MOVED // parts)
     # random values: zeros cost less power
     count = walk.all_blocks * shape.block
-    tensors = [torch.empty(count, dtype=torch.int32, device="cuda").random_()]
-    if way == "copy":
-        tensors.append(torch.empty_like(tensors[0]))
-    if way == "read":
-        tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
-    kernel = getattr(roof_kernels, f"{way}_kernel")[(walk.programs,)]
+    source = torch.empty(count, dtype=torch.int32, device="cuda").random_()
+    target = torch.empty(
+        count if way == "copy" else walk.programs, dtype=torch.int32, device="cuda"
+    )
+    tensors = (source, source if way == "write" else target)
     numbers = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
-    run = partial(kernel, *tensors, *numbers, shape.block, num_warps=WARPS)
+    kernel = roof_kernels.walk_kernel[(walk.programs,)]
+    run = partial(kernel, *tensors, *numbers, WAYS.index(way), shape.block, num_warps=WARPS)
     return run, 4 * shape.block * walk.programs * walk.steps * parts
 
 

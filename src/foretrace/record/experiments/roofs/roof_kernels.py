@@ -16,45 +16,27 @@ _RUNTIME = ["blocks", "apart", "stride", "steps", "own"]
 
 
 @triton.jit(do_not_specialize=_RUNTIME)
-def read_kernel(source, out, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
-    """Read `steps` blocks; the sum keeps the loads alive."""
+def walk_kernel(
+    source, target, blocks, apart, stride, steps, own, WAY: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Read (0), write (1) or copy (2) `steps` blocks; a sum keeps what is read alive."""
     program = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
     first = program.to(tl.int64) * own
     total = tl.zeros([BLOCK], tl.int32)
-    for _ in range(steps):
-        total ^= tl.load(source + (first + at) * BLOCK + lanes, cache_modifier=".cg")
-        at += stride
-        at = tl.where(at >= blocks, at - blocks, at)
-    tl.store(out + program, tl.sum(total))
-
-
-@triton.jit(do_not_specialize=_RUNTIME)
-def write_kernel(target, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
-    """Write `steps` blocks."""
-    program = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
-    first = program.to(tl.int64) * own
     for step in range(steps):
-        tl.store(target + (first + at) * BLOCK + lanes, lanes * 40503 + step)
-        at += stride
-        at = tl.where(at >= blocks, at - blocks, at)
-
-
-@triton.jit(do_not_specialize=_RUNTIME)
-def copy_kernel(source, target, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
-    """Copy `steps` blocks."""
-    program = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
-    first = program.to(tl.int64) * own
-    for _ in range(steps):
         here = (first + at) * BLOCK + lanes
-        tl.store(target + here, tl.load(source + here, cache_modifier=".cg"))
+        if WAY == 0:
+            total ^= tl.load(source + here, cache_modifier=".cg")
+        elif WAY == 1:
+            tl.store(target + here, lanes * 40503 + step)
+        else:
+            tl.store(target + here, tl.load(source + here, cache_modifier=".cg"))
         at += stride
         at = tl.where(at >= blocks, at - blocks, at)
+    if WAY == 0:
+        tl.store(target + program, tl.sum(total))
 
 
 @triton.jit(do_not_specialize=["steps"])
