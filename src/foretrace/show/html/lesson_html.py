@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, to_builtins
 
-from foretrace.schema.documents.lesson import AskedStep, AverageRow, Lanes
-from foretrace.schema.lesson import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
+from foretrace.schema.documents.lesson import AskedStep, AverageRow
+from foretrace.schema.lesson import KnownMeasure, LessonKey, RightRange, StepKey
 from foretrace.show.html.page import page
 from foretrace.show.render.lesson_page import WIDTH, answer_text, legend_parts, shown_lanes
 from foretrace.show.render.terminal import plain
@@ -79,10 +79,10 @@ class LessonPage(Struct, frozen=True):
 
 def lesson_html(keys: Sequence[LessonKey]) -> str:
     """The page of one lesson or several."""
-    lessons = []
-    for key in keys:
-        steps = [_step(each) for each in key.steps]
-        lessons.append(LessonPage(key.number, key.kept_as, key.title, steps, key.read))
+    lessons = [
+        LessonPage(key.number, key.kept_as, key.title, [*map(_step, key.steps)], key.read)
+        for key in keys
+    ]
     title = keys[0].title if len(keys) == 1 else "Lessons"
     return page(plain(title), {"lessons": _safe(to_builtins(lessons))}, main="lesson")
 
@@ -93,31 +93,27 @@ def _step(key: StepKey) -> PageStep:
         # a prediction is marked by the page, and the reason alone is the same for all
         said = mark.why if key.kind == "prediction" else answer_text(mark)
         replies[answer] = PageReply(mark.verdict, said, mark.misread)
+    predictable, drawing = None, None
+    if key.predictable:  # many statements have one text: it is written once
+        known = key.predictable.statements
+        places = dict[str, int]()
+        statements = {
+            text: (each.verdict, places.setdefault(each.measured, len(places)))
+            for text, each in known.items()
+        }
+        predictable = PagePredictable(key.predictable.measures, statements, [*places])
+    if some:
+        found, lanes = some.lanes, []
+        for name, slices in shown_lanes(found, WIDTH):
+            cells = [(e.label, e.start_ns, e.end_ns, e.number, e.decides) for e in slices]
+            lanes.append(PageLane(name, cells))
+        legend = legend_parts(found, WIDTH)
+        drawing = PageDrawing(found.region, found.length_ns, lanes, *legend)
     return PageStep(
-        *(key.asked, key.kind, key.right, replies, key.ranges),
-        _predictable(key.predictable) if key.predictable else None,
-        _drawing(some.lanes) if some else None,
+        *(key.asked, key.kind, key.right, replies, key.ranges, predictable, drawing),
         some.row if some else None,
         has_gpu=bool(some and some.lanes.gpu),
     )
-
-
-def _predictable(found: Predictable) -> PagePredictable:
-    """Many statements have one text: it is written once."""
-    texts = list(dict.fromkeys(each.measured for each in found.statements.values()))
-    places = {text: at for at, text in enumerate(texts)}
-    statements = {
-        text: (each.verdict, places[each.measured]) for text, each in found.statements.items()
-    }
-    return PagePredictable(found.measures, statements, texts)
-
-
-def _drawing(found: Lanes) -> PageDrawing:
-    lanes = []
-    for name, slices in shown_lanes(found, WIDTH):
-        cells = [(e.label, e.start_ns, e.end_ns, e.number, e.decides) for e in slices]
-        lanes.append(PageLane(name, cells))
-    return PageDrawing(found.region, found.length_ns, lanes, *legend_parts(found, WIDTH))
 
 
 def _safe(value: object) -> object:

@@ -74,16 +74,19 @@ class Tracks:
 
     def ordered(self) -> list[int]:
         """GPUs first, then the thread that has the steps, then threads by what they launched."""
-        return sorted(self.busy, key=self._place)
 
-    def _place(self, track: int) -> tuple[object, ...]:
-        base, sort = track % self.count, track // self.count
-        if base in self.gpus:
-            row = self.trace.tracks.row(base, named=True)
-            return (0, _number(str(row["pid"])), _number(str(row["tid"])), sort)
-        ops = self.busy.get(base, 0)
-        launches = int(self.launches[base])
-        return (1, launches == 0, base not in self.stepping, -launches, -ops, base, sort)
+        def number(text: str) -> int:
+            return int(text) if text.isdigit() and len(text) < 16 else 1 << 60
+
+        def place(track: int) -> tuple[object, ...]:
+            base, sort = track % self.count, track // self.count
+            if base in self.gpus:
+                row = self.trace.tracks.row(base, named=True)
+                return (0, number(str(row["pid"])), number(str(row["tid"])), sort)
+            ops, launches = self.busy.get(base, 0), int(self.launches[base])
+            return (1, launches == 0, base not in self.stepping, -launches, -ops, base, sort)
+
+        return sorted(self.busy, key=place)
 
     def lane(self, track: int, rows: int) -> Lane:
         """What a page knows of a lane."""
@@ -124,10 +127,6 @@ def depths(host: Host, shown: Ints) -> Ints:
         above[0, stepping & ~host.is_step] += 1
     found: Ints = above[sorts[shown], shown].astype(np.int64)
     return found
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() and len(text) < 16 else 1 << 60
 
 
 OTHER_KINDS = ("overhead", "cuda_sync")

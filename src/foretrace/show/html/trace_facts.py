@@ -196,9 +196,6 @@ def code_text(text: str) -> str:
     return "\n".join(lines) + cut
 
 
-Stretch = tuple[int, int]
-
-
 class Place(Struct, frozen=True):
     """One finding on the timeline; times are ns from the first event.
 
@@ -209,7 +206,7 @@ class Place(Struct, frozen=True):
     """
 
     key: str
-    frame: Stretch | None
+    frame: tuple[int, int] | None
     shades: list[tuple[int, int, int]]
     events: list[tuple[int, int, int, int]]
 
@@ -221,33 +218,36 @@ def places(trace: Trace, findings: Sequence[FindingEntry], outline: Outline) -> 
         seen[finding.rule] += 1
         number = seen[finding.rule]
         key = finding.rule if number == 1 else f"{finding.rule}_{number}"
-        found.append(_place(trace, key, finding, outline))
+        found.append(_place(trace, key, finding.events, finding.ranges, outline))
     return found
 
 
-def _place(trace: Trace, key: str, finding: FindingEntry, outline: Outline) -> Place:
+def _place(
+    trace: Trace,
+    key: str,
+    of: Sequence[int],
+    gaps: Sequence[tuple[int, int, int]],
+    outline: Outline,
+) -> Place:
     origin, host = outline.origin_ns, trace.host
-    shades = [(start - origin, end - origin, gpu) for start, end, gpu in finding.ranges]
-    rows = np.array([event for event in finding.events if event < host.count], np.int64)
+    shades = [(start - origin, end - origin, gpu) for start, end, gpu in gaps]
+    rows = np.array([event for event in of if event < host.count], np.int64)
     rows = rows[host.lasting[rows]]
     columns = rows, host.start[rows] - origin, host.end[rows] - origin, host.name[rows]
     events = list(zip(*(column.tolist() for column in columns), strict=True))
     shown = [each[:2] for each in shades] or [each[1:3] for each in events]
-    return Place(key, _frame(shown, outline) if shown else None, shades, events)
-
-
-def _frame(shown: Sequence[Stretch], outline: Outline) -> Stretch:
-    """The stretch of those in the step that the page opens at, else of those in the step of the
-    first one; of all, where there is no step.
-    """
-    typical = [] if outline.step is None else [outline.steps[outline.step]]
-    there = [step for step in outline.steps if step.start <= shown[0][0] < step.last]
-    inside = [
-        [one for one in shown if step.start < one[1] and one[0] < step.last]
-        for step in [*typical, *there]
-    ]
-    pieces = next(filter(None, inside), shown)
-    return min(start for start, _ in pieces), max(end for _, end in pieces)
+    if not shown:
+        return Place(key, None, shades, events)
+    # those in the step that the page opens at, else in the step of the first one, else all
+    steps = [] if outline.step is None else [outline.steps[outline.step]]
+    steps += [step for step in outline.steps if step.start <= shown[0][0] < step.last]
+    for step in steps:
+        inside = [one for one in shown if step.start < one[1] and one[0] < step.last]
+        if inside:
+            shown = inside
+            break
+    frame = min(start for start, _ in shown), max(end for _, end in shown)
+    return Place(key, frame, shades, events)
 
 
 class NameParts(Struct, frozen=True):
@@ -390,6 +390,5 @@ def _fix_places(
         mine = [row for row in findings if row.state == "found" and name in acts.get(row.rule, ())]
         gaps = [gap for row in mine for gap in row.ranges]
         events = list(card.events) or [event for row in mine for event in row.events]
-        place = FindingEntry(card.key, "found", "", "", None, {}, events, ranges=gaps)
-        found.append(_place(trace, card.key, place, outline))
+        found.append(_place(trace, card.key, events, gaps, outline))
     return found
