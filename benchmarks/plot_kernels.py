@@ -2,7 +2,7 @@
 
     python benchmarks/plot_kernels.py benchmarks/results/h200-kernels-sweep.json -o sweep.svg
 
-Needs matplotlib (`pip install 'foretrace[bench]'`).
+Needs matplotlib (`pip install matplotlib`).
 """
 
 from __future__ import annotations
