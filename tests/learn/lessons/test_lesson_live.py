@@ -9,7 +9,7 @@ from foretrace.base.errors import MissingError
 from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.live import LiveRecordings, fitted
 from foretrace.learn.lessons.sitting import Sitting, right_answer
-from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
+from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from learn.lessons.test_lesson_playing import LONGEST, wrong_answers
 from sweep import looped

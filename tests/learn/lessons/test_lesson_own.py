@@ -22,7 +22,7 @@ from foretrace.cli import main
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read import recordings
-from foretrace.schema.lesson import HowMany, LessonStep, PickOne
+from foretrace.schema.documents.lesson import HowMany, LessonStep, PickOne
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from opened_traces import open_made
 

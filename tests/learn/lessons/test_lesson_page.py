@@ -18,7 +18,7 @@ from foretrace.learn.lessons import lesson, lessons
 from foretrace.learn.lessons.lesson_page import answer_key, predictable
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.read.recordings import traces
-from foretrace.schema.lesson import HowMany, StepKey
+from foretrace.schema.documents.lesson import HowMany, StepKey
 
 
 @cache

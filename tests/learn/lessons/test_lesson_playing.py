@@ -14,7 +14,7 @@ from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lesson, lessons, read_lesson
 from foretrace.learn.lessons.scene import Scene, filled
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
-from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
+from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from sweep import looped
 

@@ -15,7 +15,7 @@ from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.lesson_page import answer_key
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import DIGITS, Sitting
-from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
+from foretrace.schema.documents.lesson import HowMany, LessonStep, PickOne, Predict
 from foretrace.show.html.lesson_html import lesson_html
 from foretrace.show.render.lesson_page import answer_text
 from show.browser import hostile

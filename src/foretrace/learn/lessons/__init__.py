@@ -1,10 +1,10 @@
 """Lessons: a program is shown, the reader predicts, and the trace answers at once.
 
-A file of `texts` holds text, code and questions (`schema/lesson.py`), and no answer: a `scene` is a
-recording that marks predictions and measures facts, a `sitting` is a lesson while it is played, and
-`own` makes questions about any trace. Everything here returns Structs of
-`schema/documents/lesson.py`; `render/lesson_page.py` draws them. Other packages add lessons through
-entry points in the group `foretrace.lessons`.
+A file of `texts` holds text, code and questions, and no answer: a `scene` is a recording that marks
+predictions and measures facts, a `sitting` is a lesson while it is played, and `own` makes
+questions about any trace. Everything here returns Structs of `schema/documents/lesson.py`;
+`render/lesson_page.py` draws them. Other packages add lessons through entry points in the group
+`foretrace.lessons`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import convert
 
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
-from foretrace.schema.lesson import (
+from foretrace.schema.documents.lesson import (
     HowMany,
     Lesson,
     LessonStep,

@@ -44,8 +44,8 @@ from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.names.families import MATMULS
 from foretrace.schema.display import View
-from foretrace.schema.documents.lesson import AskedStep
-from foretrace.schema.lesson import (
+from foretrace.schema.documents.lesson import (
+    AskedStep,
     HowMany,
     KnownMeasure,
     LessonKey,

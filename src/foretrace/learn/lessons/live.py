@@ -18,7 +18,7 @@ from foretrace.learn.lessons.scene import Opens
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.model.trace import Trace
 from foretrace.record.profiling import need_torch
-from foretrace.schema.lesson import Lesson, LessonStep
+from foretrace.schema.documents.lesson import Lesson, LessonStep
 
 Say = Callable[[str], None]
 

@@ -32,7 +32,14 @@ from foretrace.model.reach import average, is_view
 from foretrace.model.trace import Trace
 from foretrace.names.families import decode
 from foretrace.read.recordings import typed_as
-from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+from foretrace.schema.documents.lesson import (
+    HowMany,
+    Lesson,
+    LessonStep,
+    PickChoice,
+    PickOne,
+    Program,
+)
 
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats

@@ -24,9 +24,19 @@ from foretrace.base.patterns import regex
 from foretrace.learn.lessons.scene import Opens, Scene, filled, lanes, opened
 from foretrace.model.reach import average
 from foretrace.model.trace import Trace
-from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep
+from foretrace.schema.documents.lesson import (
+    AskedStep,
+    HowMany,
+    Lesson,
+    LessonDocument,
+    LessonStep,
+    MarkedAnswer,
+    PickChoice,
+    PickOne,
+    PlayedStep,
+    Predict,
+)
 from foretrace.schema.finding import Verdict
-from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Predict
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps

@@ -9,8 +9,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct, to_builtins
 
-from foretrace.schema.documents.lesson import AskedStep, AverageRow
-from foretrace.schema.lesson import KnownMeasure, LessonKey, RightRange, StepKey
+from foretrace.schema.documents.lesson import (
+    AskedStep,
+    AverageRow,
+    KnownMeasure,
+    LessonKey,
+    RightRange,
+    StepKey,
+)
 from foretrace.show.html.page import page
 from foretrace.show.render.lesson_page import WIDTH, answer_text, legend_parts, shown_lanes
 from foretrace.show.render.terminal import plain

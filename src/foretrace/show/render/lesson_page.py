@@ -16,11 +16,11 @@ from foretrace.schema.documents.lesson import (
     AskedStep,
     Lanes,
     LaneSlice,
+    Lesson,
     LessonDocument,
     MarkedAnswer,
 )
 from foretrace.schema.documents.tries import TryDocument
-from foretrace.schema.lesson import Lesson
 from foretrace.show.render.climb import score
 from foretrace.show.render.terminal import Section, drawn, painted, plain, table
 from foretrace.show.render.try_page import page as try_page

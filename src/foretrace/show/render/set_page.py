@@ -7,7 +7,6 @@ import shlex
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from msgspec import Struct, structs
 
@@ -33,9 +32,13 @@ from foretrace.show.render.terminal import (
 
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
     """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
-    head, name = _head(root, found), partial(_name, root)
+    head = _head(root, found)
+
+    def name(look: Look) -> str:
+        return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+
     columns: dict[str, Column] = {"trace": name}
-    columns |= {name: _NUMBERS[name] for name in (*(["rank"] if found.job else []), *_SHOWN)}
+    columns |= {each: _NUMBERS[each] for each in (*(["rank"] if found.job else []), *_SHOWN)}
     columns |= {
         "bound": lambda look: look.verdict.bound,
         "do first": lambda look: _first(look)[0],  # the page of the trace says how
@@ -62,10 +65,6 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
 
     return fitted(page, len(found.traces), width)
-
-
-def _name(root: str, look: Look) -> str:
-    return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
 
 
 def _device(look: Look) -> str:

@@ -36,6 +36,15 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
         lines += [("WRITE", known[name].write) for name in found.best.fixes]
     elif rows:
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
+    costs = []  # of the fixes that compile, and when that is paid back
+    for each in rows:
+        if each.cost_ns is not None and not each.base:
+            steps = each.break_even_steps
+            paid = (
+                "never paid back" if steps is None else f"paid back after {plural(steps, 'step')}"
+            )
+            text = f"{each.title}: its first steps take {time_text(each.cost_ns)} longer, {paid}"
+            costs.append(("BREAK-EVEN", text))
     if (guess := found.guess) is not None:
         [row] = [each for each in found.fixes if each.name == guess.name and not each.base]
         result = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
@@ -43,7 +52,7 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
     return [
         Section("", [where], labelled=lines),
         table if rows else Section(""),
-        Section("", labelled=[*_costs(rows), *_patch(found), *_others(found, not_here)]),
+        Section("", labelled=[*costs, *_patch(found), *_others(found, not_here)]),
         Section("", found.notes),
     ]
 
@@ -51,19 +60,6 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
 def measured(found: TryDocument) -> list[TriedFix]:
     """The fixes with a time: the rows of the table."""
     return [each for each in found.fixes if each.ratio is not None]
-
-
-def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
-    """What the fixes that compile cost, and when that is paid back."""
-    found = []
-    for each in fixes:
-        if each.cost_ns is None or each.base:
-            continue
-        steps = each.break_even_steps
-        paid = "never paid back" if steps is None else f"paid back after {plural(steps, 'step')}"
-        words = f"{each.title}: its first steps take {time_text(each.cost_ns)} longer, {paid}"
-        found.append(("BREAK-EVEN", words))
-    return found
 
 
 def _others(found: TryDocument, not_here: int | None) -> list[tuple[str, str]]:
