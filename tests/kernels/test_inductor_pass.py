@@ -142,7 +142,11 @@ def test_inductor_trains_with_it_as_without() -> None:
     twin = copy.deepcopy(model)
     found = inductor.enable(always)
     x = torch.randn(6, 16)
-    with torch._inductor.config.patch(force_disable_caches=True):  # a hit runs no pass
+    # a hit runs no pass; without any cache the compiler is asked again what this CPU can do
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
         torch.compile(model, fullgraph=True)(x).square().mean().backward()
     twin(x).square().mean().backward()
     assert [each.replaced for each in found.seen] == [True]
