@@ -85,7 +85,6 @@ def _shared(traces: Sequence[Trace], unit: RepeatUnit) -> Iterator[tuple[str, li
 # an event's `mark` is a position in this list, -1 for what is no kernel
 MARKS = ("same", "changed", "new", "gone")
 _SAME, _CHANGED, _NEW, _GONE = range(4)
-_DIFFERENCES = frozenset({"event", "start"})
 
 
 class ComparedPair(Struct, frozen=True):
@@ -127,16 +126,12 @@ def compared(timelines: Sequence[Timeline], traces: Sequence[Trace]) -> Compared
 def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> ComparedPair:
     shown, first = document(found), dict[str, list[int]]()
     for name in ComparedKernels.__struct_fields__:
-        side, rows = found.b if name == "added" else found.a, getattr(found.kernels, name)
-        first[name] = [int(side.trace.gpu.id[e.kernel.row]) for e in rows if e.kernel.is_kernel]
+        gpu = (found.b if name == "added" else found.a).trace.gpu
+        kernels = [each.kernel for each in getattr(found.kernels, name)]
+        first[name] = [int(gpu.id[each.row]) for each in kernels if each.is_kernel]
     # a report travels: the folder it was made in stays behind
     sides = [replace(each, path=plain(os.path.basename(each.path))) for each in (shown.a, shown.b)]
     shown = replace(shown, a=sides[0], b=sides[1], others=UNSET)
-    work, mark = _work(found, timelines[a], timelines[b]), found.mark
-    return ComparedPair(a, b, shown, work, first, mark_text(mark) if mark else "")
-
-
-def _work(found: Comparison, *timelines: Timeline) -> Packed:
     rows = [
         (change, place, side, each.row)
         for change, row in enumerate(found.work)
@@ -146,14 +141,15 @@ def _work(found: Comparison, *timelines: Timeline) -> Packed:
     ]
     table = np.array(rows, np.int64).reshape(-1, 4)
     columns = dict(zip(("change", "place", "side"), table.T[:3], strict=True))
-    found_in = np.zeros((4, len(table)), np.int64)
-    for side, each in enumerate((found.a, found.b)):
-        mine, gpu = table[:, 2] == side, each.trace.gpu
-        at, case = table[mine, 3], each.trace.order.case_of_work
-        start = gpu.start[at] - timelines[side].origin_ns
-        found_in[:, mine] = gpu.id[at], start, gpu.end[at] - gpu.start[at], case[at]
-    columns |= dict(zip(("event", "start", "length", "case"), found_in, strict=True))
-    return pack(columns, _DIFFERENCES)
+    events = np.zeros((4, len(table)), np.int64)
+    for number, (side, timeline) in enumerate(((found.a, timelines[a]), (found.b, timelines[b]))):
+        mine, gpu = table[:, 2] == number, side.trace.gpu
+        at, case = table[mine, 3], side.trace.order.case_of_work
+        start = gpu.start[at] - timeline.origin_ns
+        events[:, mine] = gpu.id[at], start, gpu.end[at] - gpu.start[at], case[at]
+    columns |= dict(zip(("event", "start", "length", "case"), events, strict=True))
+    work, mark = pack(columns, frozenset({"event", "start"})), found.mark
+    return ComparedPair(a, b, shown, work, first, mark_text(mark) if mark else "")
 
 
 def all_marks(found: Compared, traces: Sequence[Trace]) -> list[Ints]:

@@ -22,7 +22,7 @@ from foretrace.schema.jobs import step_name
 from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.show.render.job_page import PARTS, sections
-from foretrace.show.render.terminal import Section, plain
+from foretrace.show.render.terminal import plain
 
 MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
 # the rows of a rank, from above: what overlaps in one of these takes more rows
@@ -169,18 +169,16 @@ def job_html(
     """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    tables = [safe(_named_first(each)) for each in rest]
+    tables = []
+    for each in rest:
+        if tuple(each.head[:2]) == ("rank", "host"):
+            # in one column, which names the row wherever the others have no room
+            rows = [[f"{rank} ({host})" if host else rank, *row] for rank, host, *row in each.rows]
+            left = sorted({0, *(at - 1 for at in each.left if at > 1)})
+            each = replace(each, head=["rank", *each.head[2:]], rows=rows, left=left)
+        tables.append(safe(each))
     data = JobPage(safe(top), _heat(document), drawn, tables, guesses)
     return page(plain(top.title), data, main="job")
-
-
-def _named_first(section: Section) -> Section:
-    """Rank and host in one column, which names the row wherever the others have no room."""
-    if tuple(section.head[:2]) != ("rank", "host"):
-        return section
-    rows = [[f"{rank} ({host})" if host else rank, *more] for rank, host, *more in section.rows]
-    left = {0, *(at - 1 for at in section.left if at > 1)}
-    return replace(section, head=["rank", *section.head[2:]], rows=rows, left=sorted(left))
 
 
 def _heat(document: JobDocument) -> HeatData | None:

@@ -113,7 +113,12 @@ def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
 
 def fixes(document: JobDocument) -> list[JobFix]:
     """Fixes worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
-    late = [list(_hosts(document)), list(_late(document)), list(_network(document))]
+    hosts = []  # the slow ones whose network is as fast as that of others
+    for host in slow_hosts(document):
+        if slow_network(document, host) is None:
+            replayed = _replayed(document, [row for row in document.ranks if row.host == host.host])
+            hosts.append(_saving(document, f"inspect host {host.host}", replayed, host))
+    late = [hosts, list(_late(document)), list(_network(document))]
     late.sort(key=lambda each: -max((fix.saves_ns for fix in each), default=0))
     rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
     ordered = [*late, sorted(rest, key=lambda fix: -fix.saves_ns)]
@@ -124,14 +129,6 @@ def sentence(document: JobDocument, fix: JobFix) -> str:
     """A fix with what it saves."""
     saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
     return f"{fix.text}; {saves}{fix.more}"
-
-
-def _hosts(document: JobDocument) -> Iterator[JobFix]:
-    """The slow hosts whose network is as fast as that of others."""
-    for host in slow_hosts(document):
-        if slow_network(document, host) is None:
-            ranks = [row for row in document.ranks if row.host == host.host]
-            yield _saving(document, f"inspect host {host.host}", _replayed(document, ranks), host)
 
 
 def _saving(
@@ -390,9 +387,18 @@ def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
     why += " (more or other kernels)" if worst.slow == "code" else ""
-    wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
+    # where one step alone has the delay, which: the times are means over all steps
+    by_step, alone = Counter[int](), ""
+    for cell in document.cells:
+        if cell.rank == worst.rank:
+            by_step[cell.step] += cell.delays_ns or 0
+    for number, delay in by_step.most_common(1):
+        only = worst.steps >= len(document.job.steps)  # else its file has no other steps
+        if only and len(by_step) > 1 and delay >= ONE_STEP * by_step.total():
+            alone = f", all of it in step {number}"
     others = f"; 1% or more for {plural(len(rest), 'more rank')}" if rest else ""
-    return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
+    wait = f"the others wait {_waited(document, worst)}{alone}{others}"
+    return f"{rank_text(worst)} came last in {times}: {why}; {wait}"
 
 
 def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
@@ -403,20 +409,6 @@ def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
         return f"{of_step(document, wait)}{per}"
     bare = of_step(document, alone)
     return f"{time_text(wait)}{per}, at most {bare} of it without compute"
-
-
-def _in_step(document: JobDocument, worst: JobRank) -> str:
-    """Where one step alone has the delay, which; the times are means over all steps."""
-    by_step = Counter[int]()
-    if worst.steps < len(document.job.steps):
-        return ""  # its file has no other steps
-    for cell in document.cells:
-        if cell.rank == worst.rank:
-            by_step[cell.step] += cell.delays_ns or 0
-    for number, delay in by_step.most_common(1):
-        if len(by_step) > 1 and delay >= ONE_STEP * by_step.total():
-            return f", all of it in step {number}"
-    return ""
 
 
 def _within_error(document: JobDocument) -> tuple[str, str]:
