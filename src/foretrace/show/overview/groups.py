@@ -103,7 +103,10 @@ def shown_name(work: GroupWork, rows_of_matmuls: int) -> str:
         # The class from the region around its step; how it runs from the names of its kernels.
         regions = {span.name for span in work.trace.spans.regions if span.name.startswith(STEP)}
         classes = {name.removeprefix(STEP).partition(".")[0] for name in regions}
-        kinds = [_kind(each.case) for each in work.cases]
+        kinds = []
+        for name in (each.case.id.short for each in work.cases):
+            foreach = "foreach" if "foreach" in name else "for loop"
+            kinds.append("fused" if name.startswith("fused") else foreach)
         return _with_parts(work, kinds, classes.pop() if len(classes) == 1 else "")
     return work.name
 
@@ -114,17 +117,13 @@ def _common_m(trace: Trace, parts: Sequence[Ints]) -> int:
     is_matmul = trace.work_groups == "GEMM"
     m = np.zeros(len(trace.gpu), np.int64)
     m[order.row] = of_case[order.case]
-    found = {_main_m(trace, m, part[is_matmul[part]]) for part in parts} - {-1}
+    found = set()
+    for rows in (part[is_matmul[part]] for part in parts):
+        if len(rows):  # the M of nearly all time of these matmuls
+            sizes, place = coded(m[rows])
+            times = np.bincount(place, weights=trace.gpu.length[rows])
+            found.add(int(sizes[times.argmax()]) if times.max() >= MAIN_M * times.sum() else 0)
     return found.pop() if len(found) == 1 else 0
-
-
-def _main_m(trace: Trace, m: Ints, rows: Ints) -> int:
-    """The M of nearly all time of these matmuls; 0 where none has it, -1 without matmuls."""
-    if not len(rows):
-        return -1
-    sizes, place = coded(m[rows])
-    times = np.bincount(place, weights=trace.gpu.length[rows])
-    return int(sizes[times.argmax()]) if times.max() >= MAIN_M * times.sum() else 0
 
 
 def _m(case: Case) -> int:
@@ -139,12 +138,6 @@ def _attention(case: Case) -> str:
     if case.role in ("gemm", "gemv", "softmax"):
         return "unfused"
     return _ATTENTION.get(case.id.family, "") if case.role == "attention" else ""
-
-
-def _kind(case: Case) -> str:
-    if case.id.short.startswith("fused"):
-        return "fused"
-    return "foreach" if "foreach" in case.id.short else "for loop"
 
 
 def _with_parts(work: GroupWork, parts: list[str], first: str = "") -> str:

@@ -177,17 +177,13 @@ def headline(look: Look) -> str:
     totals = look.totals
     if not (totals.cpu_ops or totals.launches or totals.kernels + totals.memcpys + totals.memsets):
         return " · ".join([*(parts if trace.device else parts[1:]), "no torch op was recorded"])
-    return " · ".join([*parts, _recorded(look)])
-
-
-def _recorded(look: Look) -> str:
-    """How far host times can be trusted; the options named are those that slow the host."""
     if not look.host_times_profiled:
-        return "wall times from the run record"
+        return " · ".join([*parts, "wall times from the run record"])
+    # how far host times can be trusted; the options named are those that slow the host
     said = {"with_stack"} if any(each.cause == "stacks" for each in look.trust) else set()
     slow = [option for option in SLOW if option in look.options and option not in said]
     options = f", {', '.join(slow)} on" if slow else ""
-    return f"profiled{options}: host times inflated"
+    return " · ".join([*parts, f"profiled{options}: host times inflated"])
 
 
 def device_text(trace: TraceEntry) -> str:
@@ -348,7 +344,13 @@ def _evidence(step: MeasuredStep) -> Iterator[str]:
     recorded = f", recorded {time_text(step.recorded_ns)}" if step.recorded_ns else ""
     yield f" ({percent_text(step.busy_share)}{recorded})"
     if step.bound == "host":
-        yield f": {_launches(step)}"
+        words = plural(step.launches, "launch", "launches")
+        if step.graph_launches:
+            words += f" ({count_text(step.graph_launches)} of a CUDA graph)"
+        # a median distance says nothing of a time that is mostly a few long pauses
+        if step.apart_ns is not None and 2 * step.apart_ns * step.launches >= step.wall_ns:
+            words += f", one every {time_text(step.apart_ns)}"
+        yield f": {words}; median kernel {time_text(step.kernel_ns)}"
     elif step.bound == "sync":
         yield ", idle mostly after the host waited for it"
     elif captured(step):
@@ -363,16 +365,6 @@ def _part(part: float, whole: float) -> str:
     """`1.07 of 30.4 ms`; both units where they differ."""
     (number, _, suffix), total = time_text(part).partition(" "), time_text(whole)
     return f"{number if total.endswith(f' {suffix}') else time_text(part)} of {total}"
-
-
-def _launches(step: MeasuredStep) -> str:
-    words = plural(step.launches, "launch", "launches")
-    if step.graph_launches:
-        words += f" ({count_text(step.graph_launches)} of a CUDA graph)"
-    # a median distance says nothing of a time that is mostly a few long pauses
-    if step.apart_ns is not None and 2 * step.apart_ns * step.launches >= step.wall_ns:
-        words += f", one every {time_text(step.apart_ns)}"
-    return f"{words}; median kernel {time_text(step.kernel_ns)}"
 
 
 def _kinds(step: MeasuredStep) -> str:
@@ -405,14 +397,12 @@ def _without_gpu(look: Look, bare_ns: float | None) -> str:
     if totals.launches:
         launches = plural(totals.launches, "launch", "launches")
         return f"the trace has {launches} and no GPU events: they were not recorded, or nothing ran"
-    return f"{_cpu_time(look, bare_ns) if look.cpu else 'the trace has no GPU events'}; {ops}"
-
-
-def _cpu_time(look: Look, bare_ns: float | None) -> str:
-    """`20.4 ms per step without the profiler, 28.1 ms with it`."""
-    profiled = time_text(look.cpu[0].total_ns)
+    if not look.cpu:
+        return f"the trace has no GPU events; {ops}"
+    profiled, where = time_text(look.cpu[0].total_ns), "per step"
     if not look.steps:
-        return f"{profiled} in {look.cpu[0].name} with the profiler"
-    if bare_ns is None:
-        return f"{profiled} per step with the profiler"
-    return f"{time_text(bare_ns)} per step without the profiler, {profiled} with it"
+        where = f"in {look.cpu[0].name}"
+    elif bare_ns is not None:
+        bare = f"{time_text(bare_ns)} per step without the profiler"
+        return f"{bare}, {profiled} with it; {ops}"
+    return f"{profiled} {where} with the profiler; {ops}"

@@ -7,7 +7,6 @@ do, and where others met it. A sound recording has none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 import numpy as np
 
@@ -76,12 +75,11 @@ _LOST = ("what follows holds for the rest", "copy or record the file again", "")
 
 def trust(trace: Trace, look: Look) -> list[TrustEntry]:
     """Every cause that the events of this recording show, the most harmful first."""
-    found = [*chain(_noted(look), _unrecorded(look), _failed(trace), _stacks(trace, look))]
     grave = {note.code for note in look.ledger.banner}
     lost, places = {*ABSENT, "gpu_events_missing", "unrecorded"}, ["", *CAUSES]
     # lost events come first, then times that cannot be right, then what is distorted
     return sorted(
-        found,
+        _causes(trace, look),
         key=lambda each: (
             each.cause not in lost,
             each.cause not in grave,
@@ -98,8 +96,8 @@ def trust_lines(found: Sequence[TrustEntry]) -> Iterator[Line]:
         yield Line("TRUST", " · ".join([*words, *([f"also {', '.join(rest)}"] if rest else [])]))
 
 
-def _noted(look: Look) -> Iterator[TrustEntry]:
-    """Notes of the ledger that are grave, or in the table."""
+def _causes(trace: Trace, look: Look) -> Iterator[TrustEntry]:
+    """Notes of the ledger that are grave, or in the table; then what the events show."""
     totals, codes = look.totals, {note.code for note in look.ledger.notes}
     for note in look.ledger.notes:
         if note.code == "stream_overlap":
@@ -112,26 +110,18 @@ def _noted(look: Look) -> Iterator[TrustEntry]:
             count = f" ({count_text(note.count)})" if general else ""
             yield TrustEntry(note.code, note.count, f"{note.text}{count}", *meaning)
 
-
-def _unrecorded(look: Look) -> Iterator[TrustEntry]:
-    """The GPU's half of a long wait is missing: no time and no rate of it can be right."""
-    wait = look.unrecorded
-    if wait is not None:
+    # the GPU's half of a long wait is missing: no time and no rate of it can be right
+    if (wait := look.unrecorded) is not None:
         inside = f" ({wait.op})" if wait.op else ""
         text = f"what the GPU did for {time_text(wait.ns)} is not recorded: the host waits in one "
         text += f"{wait.call}{inside}, and the trace has no GPU event then"
         yield TrustEntry("unrecorded", 1, text, *CAUSES["unrecorded"])
 
-
-def _failed(trace: Trace) -> Iterator[TrustEntry]:
-    """What the script ended by, as the run record has it."""
     if (error := trace.run.ended.error) is not None:
         text = f"the script failed: {first_line(error, ERROR)}"
         yield TrustEntry("script_failed", 1, text, *CAUSES["script_failed"])
 
-
-def _stacks(trace: Trace, look: Look) -> Iterator[TrustEntry]:
-    """Python frames of the busiest thread: each took the cost of one, and at most its own time."""
+    # Python frames of the busiest thread: each took the cost of one, and at most its own time
     host = trace.host
     frames = np.flatnonzero(host.is_kind("python_function") & host.lasting)
     if not len(frames) or not look.host_times_profiled:
