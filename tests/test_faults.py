@@ -185,7 +185,7 @@ def test_a_write_that_is_refused_half_way(name: str, place: Place) -> None:
     """No room for the first byte, or for the rest; Polars has errors of its own for that."""
     sound, written = place.run(COMMANDS[name]), place.files()
     largest = max((place.root / each).stat().st_size for each in written)
-    for size in (0, 40, largest - 1):
+    for size in (0, 40, largest // 2):  # the hashes of a shared copy differ from run to run
         place.empty()
         with _largest_file(size):
             code, out, said = place.run(COMMANDS[name])
