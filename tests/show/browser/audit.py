@@ -1,10 +1,10 @@
-"""What a page must be for everyone: contrast, names of controls, a focus that can be seen."""
+"""What a page must be for everyone: contrast, and names of controls."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from show.browser.looks import Page
+from show.browser.conftest import Browser
 
 # WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for large text (24 px, or 18.66 px bold).
 CONTRAST = """
@@ -41,35 +41,13 @@ NAMES = """
     return [...document.querySelectorAll(controls)].filter((each) => each.getClientRects().length && !each.closest('[aria-hidden=true]') && !named(each))
         .map((each) => each.outerHTML.slice(0, 120));
 """
-FOCUS = """
-    const own = document.activeElement, style = getComputedStyle(own);
-    const shown = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
-    const name = (own.getAttribute('aria-label') || own.textContent || own.tagName).trim().slice(0, 40);
-    const inside = own.querySelector?.(':scope rect');
-    return [own === document.body ? '' : `${own.tagName} ${own.className?.baseVal ?? own.className} ${name}`, shown
-        || (inside && getComputedStyle(inside).stroke !== 'none')];
-"""
 
 
-def faint_texts(page: Page) -> list[Any]:
+def faint_texts(browser: Browser) -> list[Any]:
     """Visible texts with too little contrast, by element."""
-    return list(page.run(CONTRAST))
+    return list(browser.run(CONTRAST))
 
 
-def nameless(page: Page) -> list[str]:
+def nameless(browser: Browser) -> list[str]:
     """Visible controls that a screen reader could not name."""
-    return list(page.run(NAMES))
-
-
-def tabbed(page: Page, most: int = 400) -> list[str]:
-    """What Tab reaches from the top of the page, in order; every one shows that it has the focus."""
-    page.run("document.body.tabIndex = -1; document.body.focus(); scrollTo(0, 0)")
-    reached: list[str] = []
-    for _ in range(most):
-        page.hands.press("Tab")
-        name, visible = page.run(FOCUS)
-        if not name:
-            return reached
-        assert visible, f"no visible focus on {name}"
-        reached.append(name)
-    raise AssertionError(f"Tab does not come to an end: {reached[-5:]}")
+    return list(browser.run(NAMES))

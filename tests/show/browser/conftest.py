@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from foretrace.learn.ladder.climb import climb_recorded
 from show.browser import chromium
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install selenium")
 SMOKE = "test_opens_from_disk_without_a_word"
-ARTIFACTS = Path(__file__).parents[3] / "artifacts"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,12 +80,6 @@ class Browser:
         except NoAlertPresentException:
             return None
 
-    def screenshot(self, name: str) -> Path:
-        ARTIFACTS.mkdir(exist_ok=True)
-        self.settle()
-        self.driver.save_screenshot(str(ARTIFACTS / name))
-        return ARTIFACTS / name
-
 
 @pytest.fixture(scope="session")
 def programs() -> tuple[str, str]:
@@ -105,12 +96,6 @@ def browser(
     driver = chromium.start(programs, tmp_path_factory.mktemp("profile"))
     yield Browser(driver)
     driver.quit()
-
-
-@pytest.fixture(scope="session")
-def climb() -> dict[str, Any]:
-    """A climb of one rung, as `foretrace lab ladder --json` prints it."""
-    return dict(msgspec.to_builtins(climb_recorded("h200", ("mlp",))))
 
 
 @pytest.fixture(autouse=True)

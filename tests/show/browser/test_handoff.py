@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from foretrace.read.recordings import traces
-from foretrace.show.html import write_report
 from foretrace.show.share import handoff
-from opened_traces import opened
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
@@ -92,31 +89,3 @@ def test_only_perfettos_page_fetches_the_file(browser: Browser, perfetto: str) -
     assert browser.driver.execute_async_script(FETCH, address) == path.stat().st_size
     thread.join(10)
     assert not thread.is_alive()
-
-
-def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> None:
-    """The report's own button, with a stand-in for the window it opens: nothing may reach the
-    network here.
-    """
-    trace = opened(traces()["mlp_eager"])
-    browser.open(write_report(tmp_path / "report.html", [trace]).as_uri())
-    browser.run("""
-        const other = new MessageChannel().port1;
-        window.open = (address) => { window.opened = address; return other; };
-        other.postMessage = (message, origin) => {
-            if (message !== 'PING') { window.taken = JSON.parse(new TextDecoder().decode(message.perfetto.buffer)); return; }
-            dispatchEvent(new MessageEvent('message', {data: 'PONG', origin, source: other}));
-        };
-        [...document.querySelectorAll('button')].find((each) => each.textContent === 'open in Perfetto').click();
-    """)
-    browser.wait("window.taken !== undefined")
-    assert browser.run("return window.opened") == "https://ui.perfetto.dev"
-    counts = browser.run(
-        "return ['X', 's', 'f'].map((phase) => taken.traceEvents.filter((each) => each.ph === "
-        "phase).length)"
-    )
-    assert counts == [
-        browser.run("return foretrace.traces[0].source.events.count"),
-        len(trace.gpu),
-        len(trace.gpu),
-    ]

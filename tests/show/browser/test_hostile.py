@@ -61,7 +61,6 @@ def test_every_name_is_text_everywhere(browser: Browser, page: Path) -> None:
     assert {name for name, _ in shown} >= set(hostile.SHOWN)
     assert [name for name, text in shown if name not in text] == []
     browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
-    browser.screenshot("report_hostile.png")
     assert browser.dialog() is None
     assert browser.console() == []
     assert browser.requests() == [page.as_uri()]

@@ -139,24 +139,6 @@ def test_a_lesson_is_finished_with_the_keyboard_alone_on_a_narrow_screen(shown: 
     assert shown.console() == []
 
 
-def test_nothing_is_told_before_the_answer_and_it_is_read_out(shown: Browser) -> None:
-    shown.run("lessonPage.open(lessonPage.lessons[4], true)")
-    before = shown.find("body").text
-    assert "It is 5" not in before
-    assert "svg" not in shown.run("return document.querySelector('.lesson').innerHTML")
-    press(shown, "nonsense", ENTER)
-    assert shown.find("#hint").text == "'nonsense' is not an answer: enter a number"
-    press(shown, "\ue003" * 8, "4", ENTER)
-    live = shown.run("return document.querySelector('.said').ariaLive")
-    label = shown.run("return document.querySelector('svg.lanes').getAttribute('aria-label')")
-    assert live == "polite"
-    assert label.startswith("One call of mlp_fwd, 305 us, profiled. What decides: 2,4 nvjet")
-    assert shown.run("return document.querySelectorAll('.slice.decides').length") == 10
-    assert shown.run("return document.activeElement.textContent") == "Continue Enter"
-    row = [cell.text for cell in shown.driver.find_elements("css selector", ".row td")]
-    assert row == ["24.0 us", "465 us", "0 ns", "505 us", "9"]
-
-
 def answers(step: LessonStep, right: str) -> Iterator[str]:
     """Every choice; every number that a lesson foresees, the right one, and others."""
     if isinstance(step.ask, PickOne):
@@ -203,6 +185,11 @@ def differences(browser: Browser, sitting: Sitting, number: int) -> list[tuple[A
             if here != there:
                 found.append((sitting.lesson.name, at + 1, answer, here, there))
     return found
+
+
+def test_the_page_says_what_the_terminal_says(shown: Browser) -> None:
+    found = [each for at, one in enumerate(sittings()) for each in differences(shown, one, at)]
+    assert found == []
 
 
 def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_path: Path) -> None:

@@ -1,41 +1,29 @@
 """The report of recorded traces, opened from disk: it asks nothing of anybody, and shows what it was
-given. What a person does with it is in `items`.
+given.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from opened_traces import opened
+from show.browser.audit import faint_texts, nameless
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
-GUESSES = [
-    ("3 gemm per mlp_fwd", "hit", "3", "3", ""),
-    ("gpu idle < 1%", "miss", "27%", "< 1%", "launches"),
-]
-FIELDS = ("text", "verdict", "measured", "expected", "why")
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory, climb: dict[str, Any]) -> dict[str, Path]:
-    """The eager MLP with guesses and a climb, and both side by side."""
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The eager MLP, and beside the compiled one."""
     folder = tmp_path_factory.mktemp("reports")
     eager, compiled = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
-    guesses = {
-        "schema": 1,
-        "hits": 1,
-        "misses": 1,
-        "unknown": 0,
-        "guesses": [dict(zip(FIELDS, guess, strict=True)) for guess in GUESSES],
-    }
     return {
-        "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=climb),
+        "eager": write_report(folder / "eager.html", [eager]),
         "both": write_report(folder / "both.html", [eager, compiled]),
     }
 
@@ -50,43 +38,36 @@ def test_opens_from_disk_without_a_word(
     assert browser.run("return foretrace.traces.length") == (2 if name == "both" else 1)
 
 
-def test_guesses_and_ladder_are_shown_when_given(
-    browser: Browser, reports: dict[str, Path]
-) -> None:
-    browser.open(reports["eager"].as_uri())
-    browser.run("foretrace.store.set({tab: 'guesses'})")
-    browser.settle()
-    guesses = browser.find("#panel-guesses").text
-    assert "✓ hit" in guesses
-    assert "✗ miss" in guesses
-    browser.run("foretrace.store.set({tab: 'ladder'})")
-    browser.settle()
-    ladder = browser.find("#panel-ladder").text
-    assert "claims: holds " in ladder
-    assert "holds on the A100" in ladder
-    assert "the commentaries: holds " in ladder
-    assert "what stayed the same" in ladder
-    assert "GEMM" in ladder
-    browser.run("document.querySelector('#panel-ladder details').open = true")
-    assert "mlp eager, " in browser.find("#panel-ladder details").text
-
-
-def test_kernels_that_changed_are_marked(browser: Browser, reports: dict[str, Path]) -> None:
+@pytest.mark.parametrize("width", [1440, 390])
+def test_everyone_can_read_it(browser: Browser, reports: dict[str, Path], width: int) -> None:
+    browser.driver.set_window_size(width, 900)
     browser.open(reports["both"].as_uri())
-    marks = browser.run("""
-        return foretrace.traces.map(({facts, source: {events}}) => {
-            const signs = new Set();
-            for (let at = 0; at < events.count; at++) if (events.kind(at) === 'kernel') {
-                signs.add(`${facts.marks[events.mark[at]]} ${events.label(at)}`);
-            }
-            return [...signs].sort();
-        });
-    """)
-    nvjet = ["same nvjet 192x128x64 tn bf16", "same nvjet 256x128x64 tn bf16"]
-    assert marks[0] == ["gone gelu", "gone mul bf16", *nvjet]
-    assert marks[1] == ["new triton gelu+mul", *nvjet]
-    changes = browser.run("return document.querySelector('#panel-changes').textContent")
-    assert "GPU time falls by 12.2%" in changes
+    browser.settle()
+    assert faint_texts(browser) == []
+    assert nameless(browser) == []
+
+
+def test_an_address_restores_the_view(browser: Browser, reports: dict[str, Path]) -> None:
+    browser.open(reports["eager"].as_uri())
+    shown = {
+        "view": {"from": 100_000, "to": 300_000},
+        "selection": {
+            "kind": "event",
+            "trace": 0,
+            "event": browser.run("return foretrace.traces[0].source.events.event[0]"),
+        },
+        "tab": "kernels",
+        "filter": "gemm",
+    }
+    browser.run("foretrace.store.set(arguments[0])", shown)
+    browser.wait("location.hash.includes('filter=gemm')")
+    address = browser.run("return location.hash")
+    browser.open(reports["eager"].as_uri())
+    assert browser.run("return foretrace.store.state.filter") == ""
+    browser.open(f"{reports['eager'].as_uri()}{address}")
+    browser.settle()
+    state = browser.run("return foretrace.store.state")
+    assert {key: state[key] for key in shown} == shown
 
 
 def test_a_link_of_a_stranger_does_no_harm(browser: Browser, reports: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""The viewer in a real browser: a folder, several traces, SQL, and a server that is gone."""
+"""The viewer in a real browser: a folder, its traces, and pages of strangers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,6 @@ def test_a_trace_is_opened_and_moved(browser: Browser, served: Viewer) -> None:
     ]
     browser.find("canvas.tracks").send_keys("s")
     browser.wait("foretrace.store.state.view.to > 10e6")
-    browser.screenshot("viewer.png")
     assert browser.console() == []
     assert {
         address.split("/")[2]
@@ -111,63 +110,6 @@ def test_a_server_says_what_a_report_says(browser: Browser, served: Viewer, tmp_
     assert isinstance(wanted, dict), wanted
     for name, answer in wanted.items():
         assert found[name] == answer, name
-
-
-def test_several_traces_are_chosen_and_compared(browser: Browser, served: Viewer) -> None:
-    browser.open(served.address)
-    browser.run("""
-        const [one, two] = document.querySelectorAll('#catalog select');
-        [one.value, two.value] = [3, 2];
-        document.querySelector('#catalog button').click();
-    """)
-    browser.wait("location.search === '?traces=3,2' && document.readyState === 'complete'")
-    browser.wait("document.documentElement.dataset.ready === 'yes'")
-    assert "GPU time 234 to 206 us per call" in browser.run(
-        "return foretrace.compared.pairs[0].document.verdict.text"
-    )
-    signs = browser.driver.execute_async_script("""
-        const done = arguments[0];
-        Promise.all(foretrace.traces.map(async ({source, facts}) => {
-            const tile = await source.tile({from: 0, to: facts.end}, 4000, facts.lanes.map((_, at) => at));
-            const found = tile.rows.flatMap(({boxes}) => [...boxes.mark]).filter((mark) => mark >= 0);
-            return [...new Set(found.map((mark) => facts.marks[mark]))].sort().join();
-        })).then(done);
-    """)
-    assert signs == ["gone,same", "new,same"]
-    selects = browser.run("return document.querySelectorAll('#catalog select').length")
-    assert selects == 3  # room for one more
-    browser.screenshot("viewer_compared.png")
-    assert browser.console() == []
-
-
-def ask_sql(browser: Browser, query: str) -> None:
-    browser.run(
-        """
-        foretrace.store.set({tab: 'sql'});
-        const tab = document.querySelector('.sql-tab');
-        tab.querySelector('textarea').value = arguments[0];
-        [...tab.querySelectorAll('button')].find((each) => each.textContent === 'run').click();
-        """,
-        query,
-    )
-
-
-def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> None:
-    opened(browser, served, 3)
-    ask_sql(browser, "select count(*) as n from kernels")
-    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
-    ask_sql(browser, "selec nothing")
-    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
-
-
-def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> None:
-    opened(browser, served, 3)
-    endless = "with recursive t as (select 1 n union all select n + 1 from t) select * from t"
-    for query in (endless, endless, endless, "select count(*) as n from kernels"):
-        ask_sql(browser, query)
-    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
-    ask_sql(browser, "select " + "1 " * 40_000)
-    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
 
 
 def test_the_private_file_leads_to_the_page_and_leaves_no_trail(
