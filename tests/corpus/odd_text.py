@@ -90,7 +90,6 @@ def keys(count: int) -> dict[str, int]:
 DEEP = Raw("[" * 2_000 + "]" * 2_000)
 NANS = {"blocks per SM": Raw("NaN"), "warps per SM": Raw("Infinity"), "priority": Raw("-Infinity")}
 HUGE = {"Comms Id": Raw("18446744073709551616"), "Addr": Raw("-9223372036854775809")}
-COUNTER = {"ph": "C", "cat": "hardware_counters", "name": "dram", "pid": "GPU 0 Counters", "tid": 0}
 REPAIRED = {"repaired_header": 1}
 
 CASES = [

@@ -86,12 +86,6 @@ def test_a_late_rank_is_found_with_cause_and_cost(plan: Plan, cause: str, tmp_pa
     assert 0.95 * cost < (row.exposed_delays_ns or 0) < 1.3 * cost
 
 
-def test_a_slow_host_is_no_slow_rank(tmp_path: Path) -> None:
-    document = planned(replace(DATA, delays=(Delay("compute", LATE, hosts=(1,)),)), tmp_path)
-    assert document.verdict.bound == "slow_host"
-    assert [each.host for each in document.hosts if each.slow] == ["node001"]
-
-
 @pytest.mark.parametrize("plan", [DATA, MIXED, PIPELINE])
 def test_no_rank_is_blamed_where_no_delay_was_planned(plan: Plan, tmp_path: Path) -> None:
     document = planned(plan, tmp_path)

@@ -199,13 +199,3 @@ def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]
     assert main(["lab", "run", "mlp", "--small", "--why"]) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert "--why keeps the records of torch.compile: add --compile" in said
-
-
-@pytest.mark.sweep
-def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:
-    """With Inductor; `test_on_a_cpu.py` compiles an example so in every run."""
-    line = "lab run linear --small --compile --device cpu --dtype fp32 --why --json -o ."
-    done = foretrace(line, cwd=tmp_path)
-    assert done.stdout == "0\n", done.stderr
-    folder = tmp_path / json.loads((tmp_path / "0.out").read_text())["why"]
-    assert (folder / "torch_trace.log.gz").is_file()

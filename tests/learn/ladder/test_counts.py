@@ -4,7 +4,6 @@ counts, no times.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -88,27 +87,6 @@ def test_the_optimizers_of_a_training_step(per_call: Callable[..., Counter[str]]
     assert (loop["aten::_foreach_addcdiv_"], foreach["aten::_foreach_addcdiv_"]) == (0, 1)
     assert fused["aten::_fused_adamw_"] == 1
     assert loop["aten::addcdiv_"] > 10
-
-
-@pytest.mark.sweep  # `test_climb_on_this_machine.py` compiles a rung in every run
-def test_compiled_keeps_the_products_and_drops_the_wrappers(
-    tmp_path: Path, counts: Callable[[Path], Counter[str]]
-) -> None:
-    if not (shutil.which("g++") or shutil.which("clang++")):
-        pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    torch._dynamo.reset()  # another test of this process may have compiled the same module
-    choice = Choice(variant="compiled", device="cpu", dtype="fp32", small=True)
-    done = ladder.run(ladder.rung("mlp"), choice, tmp_path, steps=1)
-    found, said = counts(done.trace), json.loads(done.record_file.read_text())
-    assert (found["aten::mm"], found["aten::linear"], found["aten::t"]) == (3, 0, 0)
-    assert sum(name.startswith("## Call CompiledFxGraph") for name in found) == 1
-    assert (said["rung"]["compiled"], said["rung"]["variant"], said["rung"]["mode"]) == (
-        True,
-        "eager",
-        "default",
-    )
-    assert (said["compile"]["frames"], said["compile"]["recompiles"]) == (1, [])
-    assert 0 < said["compile"]["seconds"] < said["timing"]["first_call_ns"] / 1e9
 
 
 def test_without_a_cpp_compiler_compiling_is_refused_in_one_line(

@@ -15,7 +15,7 @@ from foretrace.learn.lessons import lesson, lessons, read_lesson
 from foretrace.learn.lessons.scene import Scene, filled
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
 from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
-from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
+from foretrace.show.render.lesson_page import marked_text
 from sweep import looped
 
 LESSONS = lessons()
@@ -24,7 +24,6 @@ STEPS = [
     for each in LESSONS
     for at in range(len(each.steps))
 ]
-LONGEST = 88  # lines of a transcript, with the terms that it explains and the articles' numbers
 
 
 @cache
@@ -48,15 +47,6 @@ def wrong_answers(step: LessonStep, right: str) -> list[str]:
     if isinstance(step.ask, HowMany):
         return [*step.ask.misread, str(float(right) * 3 + 1).removesuffix(".0")]
     return ["kernels == 99"]
-
-
-def transcript(each: Lesson, answers: list[str]) -> list[str]:
-    played, lines = sitting(each), [title_text(each)]
-    for at, answer in enumerate(answers):
-        lines += ["", asked_text(played.asked(at)), f"> {answer}"]
-        lines.append(marked_text(played.answer(answer)))
-    lines += ["", end_text(played.document())]
-    return "\n".join(lines).splitlines()
 
 
 def right_answers(each: Lesson) -> list[str]:
@@ -118,27 +108,6 @@ def test_what_decides_is_drawn_and_the_row_is_in_the_trace(each: Lesson, at: int
     assert found.row.self_cpu_ns <= found.row.cpu_ns
     assert found.row.self_gpu_ns <= found.row.gpu_ns
     assert all(0 <= one.start_ns <= one.end_ns <= lanes.length_ns for one in lanes.gpu)
-
-
-@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
-def test_no_transcript_is_longer_than_a_reader_has_patience(each: Lesson) -> None:
-    right = right_answers(each)
-    pairs = zip(each.steps, right, strict=True)
-    wrong = [
-        max(wrong_answers(step, answer), key=lambda one: _lines(each, step, one))
-        for step, answer in pairs
-    ]
-    for answers in (right, wrong):
-        lines = transcript(each, answers)
-        assert len(lines) <= LONGEST, "\n".join(lines)
-        assert max(map(len, lines)) <= WIDTH
-    assert len(transcript(each, wrong)) > len(transcript(each, right))
-
-
-def _lines(each: Lesson, step: LessonStep, answer: str) -> int:
-    played = sitting(each)
-    played.at = each.steps.index(step)
-    return len(marked_text(played.answer(answer)).splitlines())
 
 
 def test_a_right_answer_shows_what_the_articles_print() -> None:

@@ -56,20 +56,6 @@ def test_bands_add_up_to_the_busy_time_of_every_row(opened: tuple[Trace, Timelin
         assert sums == expected
 
 
-def test_each_pixel_has_what_is_counted(opened: tuple[Trace, Timeline]) -> None:
-    timeline = opened[1]
-    tiles = Tiles(timeline)
-    for start, end, width in views(timeline):
-        at = edges(start, end, width)
-        found = reading.bands(tiles.bands(start, end, width), start, end, width)
-        for (lane, row, group), busy in list(found.items())[::3]:
-            mine = (timeline.lane == lane) & (timeline.row == row) & (timeline.group == group)
-            rows = np.flatnonzero(mine)
-            for pixel in range(0, width, 41):
-                near = overlap(timeline, rows, int(at[pixel]), int(at[pixel + 1]))
-                assert busy[pixel] == union_length(*near)
-
-
 def test_boxes_are_what_is_a_pixel_wide(
     opened: tuple[Trace, Timeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:

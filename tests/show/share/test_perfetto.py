@@ -66,40 +66,6 @@ def test_idle_time_is_painted_where_the_gpu_is_idle(tmp_path: Path) -> None:
         )
 
 
-def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
-    """Perfetto's own importer, where one is installed: no import error, as many slices as were
-    written.
-    """
-    import shutil
-
-    program = shutil.which("trace_processor") or shutil.which("trace_processor_shell")
-    if program is None:
-        pytest.skip("Perfetto's trace processor is not installed: get.perfetto.dev/trace_processor")
-    import subprocess
-
-    counts = annotated(opened(traces()["mlp_eager"]), tmp_path / "copy.json.gz")
-    (tmp_path / "copy.json").write_bytes(gzip.decompress((tmp_path / "copy.json.gz").read_bytes()))
-    query = (
-        "select 'errors', ifnull(sum(value), 0) from stats where severity = 'error' union all "
-        "select t.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join "
-        "thread t using (utid) "
-        "where s.category = 'foretrace' group by t.name;"
-    )
-    (tmp_path / "q.sql").write_text(query)
-    out = subprocess.run(
-        [program, "-q", str(tmp_path / "q.sql"), str(tmp_path / "copy.json")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = dict(
-        line.replace('"', "").rsplit(",", 1) for line in out.stdout.splitlines()[1:] if "," in line
-    )
-    assert {name: int(value) for name, value in rows.items()} == {"errors": 0} | {
-        k: v for k, v in counts.items() if v
-    }
-
-
 def test_the_command_writes_a_copy_and_minds_what_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
