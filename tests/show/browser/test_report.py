@@ -40,11 +40,15 @@ def test_opens_from_disk_without_a_word(
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_everyone_can_read_it(browser: Browser, reports: dict[str, Path], width: int) -> None:
+    """In both colour schemes."""
     browser.driver.set_window_size(width, 900)
-    browser.open(reports["both"].as_uri())
-    browser.settle()
-    assert faint_texts(browser) == []
-    assert nameless(browser) == []
+    for scheme in ("dark", "light"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.open(reports["both"].as_uri())
+        browser.settle()
+        assert faint_texts(browser) == []
+        assert nameless(browser) == []
 
 
 def test_an_address_restores_the_view(browser: Browser, reports: dict[str, Path]) -> None:
