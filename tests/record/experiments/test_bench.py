@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import runpy
 import time
 from pathlib import Path
 
@@ -26,8 +25,6 @@ from foretrace.schema.documents.lab import (
     ContenderTimes,
 )
 from foretrace.show.render.experiments import bench_text
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 def _timing(device: float, call: float) -> ContenderTimes:
@@ -58,16 +55,6 @@ def test_the_table() -> None:
     text = bench_text(_results())
     assert "1.200 1.500" in text
     assert "not installed" in text
-
-
-@pytest.mark.parametrize(("name", "shown"), [("mlp", "MLP forward"), ("sweep", "rows")])
-def test_the_plot(name: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
-    script, out = BENCHMARKS / "plot_kernels.py", str(tmp_path / "plot.svg")
-    results = BENCHMARKS / "results" / f"h200-kernels-{name}.json"
-    monkeypatch.setattr("sys.argv", [str(script), str(results), "-o", out])
-    runpy.run_path(str(script), run_name="__main__")
-    assert f"<!-- {shown} -->" in Path(out).read_text()
 
 
 def test_the_worst_result_counts_and_nan_never_passes() -> None:
