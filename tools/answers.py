@@ -462,7 +462,7 @@ def diff(before: Path, after: Path, show: str, lines: int, replace: list[str]) -
     """Count what differs by command, and show the lines of those that are named."""
     a, b = read(before), read(after)
     for each in replace:
-        old, _, new = each.partition("=")
+        old, _, new = each.rpartition("=")
         a = {name: re.sub(old, new, text) for name, text in a.items()}
         b = {name: re.sub(old, new, text) for name, text in b.items()}
     changed = sorted(name for name in a.keys() & b.keys() if a[name] != b[name])

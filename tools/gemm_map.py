@@ -37,7 +37,8 @@ from foretrace.base.files import replacing, write_bytes
 from foretrace.names import devices, families
 from foretrace.names.gemms import table
 from foretrace.record.experiments.roofs.measured_roofs import environment
-from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, NARROW, MatmulSize
+from foretrace.schema import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.schema.documents.gemms import NARROW, MatmulSize
 from foretrace.schema.kernel import KernelId
 
 Row = dict[str, Any]

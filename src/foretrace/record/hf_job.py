@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import distribution
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any
@@ -34,7 +35,6 @@ _VOLUME = {"type": "bucket", "mount_path": _MOUNT, "read_only": False}
 POLL_S, SETTLE_S = 3.0, 60.0  # a mounted bucket may send the last files after the job has ended
 PATIENCE = 20  # polls in a row that may fail while a job runs
 _WHEEL = f"foretrace-{__version__}-py3-none-any.whl"
-_BLOCK = re.compile(r"(?m)^# /// script$\n((?:^#(?: .*)?$\n)+)^# ///$")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MOST_FILES, _PART = 1_000, re.compile(r"[\w+=@][\w.+=@-]{0,199}", re.ASCII)
 # The bucket is no ordinary disk, so the script works beside it; the sums come last.
@@ -112,9 +112,12 @@ def plan_job(
 
 def inline_metadata(script: Path) -> dict[str, Any]:
     """The script's inline metadata (PEP 723): `dependencies`, `requires-python`; often empty."""
-    block = _BLOCK.search(script.read_text("utf-8", "replace"))
+    lines = iter(script.read_text("utf-8", "replace").splitlines())
+    block = list[str]()
+    if "# /// script" in lines:  # which goes on behind it
+        block += takewhile(lambda line: line != "# ///" and line[:2] in ("#", "# "), lines)
     try:
-        return tomllib.loads(re.sub("(?m)^# ?", "", block[1]) if block else "")
+        return tomllib.loads("\n".join(line[2:] for line in block))
     except tomllib.TOMLDecodeError as problem:
         raise UsageError(f"{script}: its inline metadata: {problem}") from None
 

@@ -10,7 +10,8 @@ from foretrace.base.errors import UsageError
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import explain_shape, parse_size, plane
 from foretrace.names.gemms.table import FAR, Boundary, crossed, differing, point_of
-from foretrace.schema.documents.gemms import DTYPES, MatmulSize
+from foretrace.schema import DTYPES
+from foretrace.schema.documents.gemms import MatmulSize
 
 MAP = table.shipped()
 GATE, DOWN = MatmulSize(8192, 3072, 768), MatmulSize(8192, 768, 3072)

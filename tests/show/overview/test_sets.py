@@ -18,7 +18,7 @@ import pytest
 from corpus.build import cut, gn
 from corpus.builder import TraceBuilder
 from corpus.opening import Ran, run
-from foretrace.read import cache
+from foretrace.read import cache, workers
 from foretrace.schema.documents.look import LookSet
 from foretrace.show.overview import reading
 from foretrace.show.render.set_page import spreads
@@ -181,10 +181,8 @@ def test_processes_of_their_own_say_the_same(
     here = look(week, "--json", "--limit", "bytes=300k")
     monkeypatch.setattr(reading, "WORTHWHILE", 0)
     started: list[Any] = []
-    apart = reading._in_processes
-    monkeypatch.setattr(
-        reading, "_in_processes", lambda *given: started.append(given) or apart(*given)
-    )
+    apart = workers.spread
+    monkeypatch.setattr(workers, "spread", lambda *given: started.append(given) or apart(*given))
     assert look(week, "--json", "--limit", "bytes=300k") == here
     assert started or len(os.sched_getaffinity(0)) == 1
     assert "late.json" in [Path(each["path"]).name for each in json.loads(here.out)["left_out"]]

@@ -314,6 +314,8 @@ class ClaimReader:
             return ""  # only of what is measured it is known what less of it means
         narrowed = [by for found in marked.values() for by in found]
         nouns = [NARROWED.sub("", each) for each in nouns]
+        if not all(map(str.strip, nouns)):
+            return ""
         phases = [each for each in nouns if each.split()[-1] in PHASES]
         bare = [each for each in nouns if each.lower() in PHASES]
         of_part = any(" " in each and {*each.lower().split()} & {*PHASES} for each in nouns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli import _options as use
-from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, MatmulSize
+from foretrace.schema import DTYPES, EPILOGUES, LAYOUTS
 
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
@@ -28,7 +28,7 @@ def command(
     was not measured gets the nearest one that was. This needs neither a GPU nor torch.
     """
     from foretrace.names.gemms import answers, table
-    from foretrace.schema.documents.gemms import GemmsDocument
+    from foretrace.schema.documents.gemms import GemmsDocument, MatmulSize
     from foretrace.show.render.gemms_page import page
 
     known = table.shipped()

@@ -19,7 +19,8 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.names import families
-from foretrace.schema.documents.gemms import DTYPES, EPILOGUES, LAYOUTS, MappedMatmul, MatmulSize
+from foretrace.schema import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.schema.documents.gemms import MappedMatmul, MatmulSize
 
 SHIPPED = Path(__file__).with_name("maps")
 CARD = "NVIDIA H200"  # that was measured

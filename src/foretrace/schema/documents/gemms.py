@@ -6,10 +6,7 @@ from math import gcd
 
 from msgspec import Struct
 
-LAYOUTS = ("tn", "nn", "nt", "tt")
-DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
 NARROW = ("bf16", "fp16", "fp8")  # types whose aligned matmuls run on nvjet on Hopper
-EPILOGUES = ("none", "bias", "bias_gelu", "bias_relu")
 # the widest load of one thread, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
 
