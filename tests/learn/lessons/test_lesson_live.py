@@ -11,12 +11,14 @@ from foretrace.learn.lessons.live import LiveRecordings, fitted
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
-from learn.lessons.test_lesson_playing import LONGEST, wrong_answers
+from learn.lessons.test_lesson_playing import wrong_answers
 from sweep import looped
 
 torch = pytest.importorskip("torch")
 LESSONS = [fitted(each, "cpu") for each in lessons()]
 SAID: list[str] = []
+
+LONGEST = 88  # lines of a transcript, with the terms that it explains
 
 
 @pytest.fixture(scope="module")
