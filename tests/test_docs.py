@@ -18,6 +18,7 @@ import pytest
 
 import foretrace
 from corpus.places import PUBLIC
+from foretrace.analyze.rules import rules
 from foretrace.base import budget
 from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
@@ -246,6 +247,8 @@ def test_the_site_holds_what_the_code_tells() -> None:
     places = [place for page in PAGES for place in site.PLACE.findall(page.read_text())]
     assert {"rules", "families", "commands", "claims"} < set(places)
     assert all(site.told(place).strip() for place in places)
+    assert site.told("rules").count("When it is wrong:") == len(rules())
+    assert len(site.told("families").splitlines()) > 300
 
 
 def test_geglu_has_no_cliff() -> None:

@@ -57,11 +57,17 @@ def _rules() -> str:
 
 
 def _families() -> str:
-    return "\n\n".join(
-        f"### {module.__name__.rpartition('.')[2]}\n\n{inspect.cleandoc(module.__doc__ or '')}"
-        for module in plugins.modules(families)
-        if hasattr(module, "FAMILY") or hasattr(module, "FAMILIES")
-    )
+    """The docstring of each file, and the grammars that stand above its families."""
+    parts = []
+    for module in plugins.modules(families):
+        source = inspect.getsource(module)
+        grammars = re.findall(r"(?:^#.*\n){3,}", source, re.MULTILINE)
+        parts += [
+            f"### {module.__name__.rpartition('.')[2]}",
+            inspect.cleandoc(module.__doc__ or ""),
+            *(re.sub("(?m)^# ?", "", grammar).rstrip() for grammar in grammars),
+        ]
+    return "\n\n".join(parts)
 
 
 def _commands() -> str:
