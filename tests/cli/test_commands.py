@@ -97,6 +97,8 @@ def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
         (["nonsense"], "no command 'nonsense'"),
         (["look"], "give a TRACE"),
         (["look", MLP, "compile"], "compile: only --fixes takes more words"),
+        (["look", MLP, "--fixes", "--guess"], "give one of them"),
+        (["look", MLP, "--fixes", "--kernels"], "--fixes shows nothing else"),
         (["look", MLP, "--then", "compile"], "go with --guess"),
         (["look", MLP, "--guess", "--markdown"], "--guess answers as text or with --json"),
         (["look", "--list", "mlp", "--json"], "--list takes neither a trace"),

@@ -103,6 +103,17 @@ def test_the_job_records_and_writes_sums(hub: Hub, tmp_path: Path) -> None:
     assert (mount / "SHA256SUMS").read_text().split()[1] == "traces/t/a.json"
 
 
+@pytest.mark.parametrize(
+    ("end", "found"), [("# ///\n# c = 3\n", {"a": ["x"]}), ("", {}), ("b\n# ///\n", {})]
+)
+def test_metadata_is_a_closed_block_of_comments(
+    end: str, found: dict[str, object], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\n# /// script\n# a = ['x']\n#\n{end}")
+    assert hf_job.inline_metadata(script) == found
+
+
 def test_a_checkout_sends_itself_as_a_wheel() -> None:
     names = zipfile.ZipFile(BytesIO(hf_job.own_wheel())).namelist()
     assert "foretrace/cli/record.py" in names

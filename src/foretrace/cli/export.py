@@ -12,14 +12,14 @@ from foretrace.cli import _options as use
 
 FORMS = ("perfetto", "shared", "csv", "speedscope", "collapsed", "hub")
 LONGEST_WAIT_S = 86_400
-# the options that one form alone has
+# the options that not every form has
 OWN = {
-    "perfetto": "annotated port_9001 no_browser wait",
+    "perfetto": "overwrite annotated port_9001 no_browser wait",
     "shared": "keep",
     "hub": "keep",
-    "csv": "captures",
-    "speedscope": "captures",
-    "collapsed": "captures",
+    "csv": "overwrite captures",
+    "speedscope": "overwrite captures",
+    "collapsed": "overwrite captures",
 }
 
 
@@ -47,7 +47,6 @@ def command(
     trace: str,
     form: str,
     out: str | None,
-    overwrite: bool,
     reading: use.Reading,
     **given: Any,
 ) -> int:
@@ -73,8 +72,8 @@ def command(
     if form in ("shared", "hub"):
         return _share(trace, form, out, given["keep"] or "", reading)
     if form == "perfetto":
-        return _open_in_perfetto(trace, out, overwrite, reading, given)
-    target = None if out in (None, "-") else use.new_file(out, overwrite=overwrite)
+        return _open_in_perfetto(trace, out, reading, given)
+    target = None if out in (None, "-") else use.new_file(out, overwrite=given["overwrite"])
     from foretrace.base.files import write_text
     from foretrace.show.render.export import exported
 
@@ -92,7 +91,7 @@ def command(
 
 
 def _open_in_perfetto(
-    trace: str, out: str | None, overwrite: bool, reading: use.Reading, given: dict[str, Any]
+    trace: str, out: str | None, reading: use.Reading, given: dict[str, Any]
 ) -> int:
     from foretrace.base.budget import waiting
     from foretrace.show.share import handoff
@@ -103,7 +102,7 @@ def _open_in_perfetto(
         raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")
     if bool(out) != given["annotated"]:
         raise UsageError("--annotated and -o FILE go together: the copy is written to FILE")
-    copy = None if out is None else use.new_file(out, overwrite=overwrite)
+    copy = None if out is None else use.new_file(out, overwrite=given["overwrite"])
     opened = reading.trace(trace)
     path = copy or Path(opened.path)
     if copy is not None:

@@ -104,6 +104,10 @@ def command(
     foretrace look eager.json.gz --guess --then compiled.json.gz
     foretrace look --list attention
     """
+    if (listed is not None) + fixes + guess > 1:
+        raise UsageError("--list, --fixes and --guess are answers of their own: give one of them")
+    if (fixes or guess) and (region or beside or explain or any(wanted.values())):
+        raise UsageError(f"--{'fixes' if fixes else 'guess'} shows nothing else: look without it")
     if listed is not None:
         from foretrace.cli._recordings import list_recordings
 

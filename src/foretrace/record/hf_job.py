@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import distribution
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any
@@ -112,12 +111,13 @@ def plan_job(
 
 def inline_metadata(script: Path) -> dict[str, Any]:
     """The script's inline metadata (PEP 723): `dependencies`, `requires-python`; often empty."""
-    lines = iter(script.read_text("utf-8", "replace").splitlines())
-    block = list[str]()
-    if "# /// script" in lines:  # which goes on behind it
-        block += takewhile(lambda line: line != "# ///" and line[:2] in ("#", "# "), lines)
+    text = f"\n{script.read_text('utf-8', 'replace')}\n"
+    block, closed, _ = text.partition("\n# /// script\n")[2].partition("\n# ///\n")
+    lines = block.split("\n")
+    if not closed or any(line[:2] not in ("#", "# ") for line in lines):
+        return {}
     try:
-        return tomllib.loads("\n".join(line[2:] for line in block))
+        return tomllib.loads("\n".join(line[2:] for line in lines))
     except tomllib.TOMLDecodeError as problem:
         raise UsageError(f"{script}: its inline metadata: {problem}") from None
 

@@ -80,6 +80,7 @@ def test_csv_has_a_row_for_each_kernel() -> None:
     ("given", "said"),
     [
         (["--to", "csv", "-o", "/no/where/x"], "no folder /no/where"),
+        (["--to", "hub", "-o", "me/x", "--overwrite"], "--overwrite is no option of --to hub"),
         (["--to", "csv", "--keep", "names"], "--keep is no option of --to csv"),
         (["--to", "perfetto", "-o", "x.json"], "--annotated and -o FILE go together"),
         (["--to", "shared"], "pass -o FOLDER"),
