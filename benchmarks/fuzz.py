@@ -38,21 +38,23 @@ import msgspec
 from fuzz_changes import changed, is_log
 
 import foretrace as ft
-from foretrace.analyze import jobs, rules, why
-from foretrace.analyze.compare import document as compared
+from foretrace import jobs, why
 from foretrace.base.budget import Limits, ceiling, timed
-from foretrace.model.compiled.assemble import assemble
+from foretrace.base.documents import encode
+from foretrace.base.terminal import drawn
+from foretrace.compare import document as compared
+from foretrace.jobs import lines as job_page
+from foretrace.jobs.verdict import overview_of_job
+from foretrace.look import lines as look_page
+from foretrace.look import rules, summarize
+from foretrace.look.documents import FixEntry, Look, StepTime
+from foretrace.look.fixes_lines import page_of_fixes
+from foretrace.look.predictions import predict_fixes
+from foretrace.pages.export.publish import redact
+from foretrace.pages.report import report
 from foretrace.read import compiler, recordings
-from foretrace.schema.documents import encode
-from foretrace.schema.documents.look import FixEntry, Look, StepTime
-from foretrace.show.html.report import report
-from foretrace.show.overview import summarize
-from foretrace.show.overview.job_verdict import overview_of_job
-from foretrace.show.overview.predictions import predict_fixes
-from foretrace.show.render import job_page, look_page, why_page
-from foretrace.show.render.fixes_page import page_of_fixes
-from foretrace.show.render.terminal import drawn
-from foretrace.show.share.publish import redact
+from foretrace.trace.compiled.assemble import assemble
+from foretrace.why import lines as why_page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from corpus.build import g0, gn

@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from foretrace.analyze.history import history
-from foretrace.schema.documents.history import HistoryEntry
+from foretrace.compare.history import history
+from foretrace.compare.history_documents import HistoryEntry
 
 DRAW = np.random.default_rng(7)
 NOISE = {

@@ -3,7 +3,7 @@
     python benchmarks/job.py --ranks 1024 --megabytes 10 --json results.json
     python benchmarks/job.py --beside --hta LIBRARIES --tracelens LIBRARIES --json results.json
 
-The traces are simulated (tests/analyze/jobs/plan): every answer is known. A file of 10 MB is
+The traces are simulated (tests/jobs/plan): every answer is known. A file of 10 MB is
 10 MB of JSON, gzipped; `--plain` leaves it unpacked. All is measured in one run:
 
     single  `foretrace.open` of some files, one after the other in one warm process, with no cache;
@@ -41,9 +41,9 @@ from job_beside import beside  # noqa: E402
 from job_runs import Run, write  # noqa: E402
 
 import foretrace as ft  # noqa: E402
-from analyze.jobs.plan import Clock, Delay, Plan, sized  # noqa: E402
-from analyze.jobs.plan.distance import distance  # noqa: E402
-from foretrace.schema.documents.job import JobDocument  # noqa: E402
+from foretrace.jobs.documents import JobDocument  # noqa: E402
+from jobs.plan import Clock, Delay, Plan, sized  # noqa: E402
+from jobs.plan.distance import distance  # noqa: E402
 
 SLOW = 5  # the rank whose kernels take longer
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from job_runs import Run, write
 
-from analyze.jobs.plan import Answer, Plan
-from analyze.jobs.plan.distance import distance
-from foretrace.schema.documents.job import JobDocument
+from foretrace.jobs.documents import JobDocument
+from jobs.plan import Answer, Plan
+from jobs.plan.distance import distance
 
 HTA = """
 import glob, json, logging, re, sys

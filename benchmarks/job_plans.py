@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from analyze.jobs.plan import write
-from analyze.jobs.plan.faults import misses, random_job
-from foretrace.analyze import jobs
-from foretrace.show.overview.job_verdict import overview_of_job
+from foretrace import jobs
+from foretrace.jobs.verdict import overview_of_job
+from jobs.plan import write
+from jobs.plan.faults import misses, random_job
 
 
 def wrong_about(seed: int) -> tuple[str, list[str]]:

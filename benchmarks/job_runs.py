@@ -15,11 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from analyze.jobs.plan import Answer, Plan
-from analyze.jobs.plan.answer import answer
-from analyze.jobs.plan.kineto import file_name
-from analyze.jobs.plan.simulate import Simulation, simulate
-from analyze.jobs.plan.write import write_ranks
+from jobs.plan import Answer, Plan
+from jobs.plan.answer import answer
+from jobs.plan.kineto import file_name
+from jobs.plan.simulate import Simulation, simulate
+from jobs.plan.write import write_ranks
 
 SAMPLE_S = 1.0
 

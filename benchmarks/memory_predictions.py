@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze import memory_fixes as fixes
-from foretrace.model.allocator.categories import CATEGORIES
-from foretrace.model.allocator.view import MemoryView
+from foretrace.memory import fixes
+from foretrace.memory.document import device_document
 from foretrace.read import recordings
 from foretrace.read.snapshot import read_snapshot
-from foretrace.schema.snapshot import Owner, Snapshot
-from foretrace.show.overview.allocator import device_document
+from foretrace.read.snapshot_tables import Owner, Snapshot
+from foretrace.trace.allocator.categories import CATEGORIES
+from foretrace.trace.allocator.view import MemoryView
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "recorded" / "memory"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from foretrace.base.files import replacing
-from foretrace.schema.documents.lab import BenchDocument, BenchRow, joined_bench, read_bench
+from foretrace.record.lab_documents import BenchDocument, BenchRow, joined_bench, read_bench
 
 MOST_BARS = 16  # sizes of a subject that have room for bars and their names
 

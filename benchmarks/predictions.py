@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import foretrace as ft
-from foretrace.analyze.fixes import Predicted, predicted
+from foretrace.look.fixes import Predicted, predicted
 
 # which fix undoes the planted fault; several where each of them does
 _CAUSES = """

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import foretrace as ft
 from foretrace.base.errors import ForetraceError
-from foretrace.show.share.publish import redact
+from foretrace.pages.export.publish import redact
 
 SHIPPED = Path(ft.__file__).parent / "read/recordings/h200"
 

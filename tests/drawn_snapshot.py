@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from foretrace.model.allocator.view import MemoryView
 from foretrace.read import recordings
 from foretrace.read.snapshot import read_snapshot
-from foretrace.schema.snapshot import Snapshot
+from foretrace.read.snapshot_tables import Snapshot
+from foretrace.trace.allocator.view import MemoryView
 from read.snapshots import from_tree
 
 RECORDED = Path(__file__).parent / "recorded" / "memory"

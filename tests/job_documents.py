@@ -6,7 +6,7 @@ slow rank computes 2 ms longer: the others wait so long for it.
 
 from __future__ import annotations
 
-from foretrace.schema.documents.job import (
+from foretrace.jobs.documents import (
     SCHEMA,
     JobCell,
     JobClock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from foretrace.analyze.jobs.lanes import JobLanes
+from foretrace.jobs.lanes import JobLanes
 from job_documents import MS
 
 BASE = 1_794_000_000_000_000_000

@@ -10,14 +10,22 @@ from typing import Any, Protocol
 import msgspec
 
 import foretrace as ft
-from foretrace.analyze.findings import findings as found_in
-from foretrace.model.trace import Trace
+from foretrace.look import summarize
+from foretrace.look.finding import Finding
+from foretrace.look.findings import findings as found_in
+from foretrace.look.overview import Overview
 from foretrace.read import recordings
-from foretrace.schema.finding import Finding
-from foretrace.show.overview import summarize
-from foretrace.show.overview.page import Overview
+from foretrace.trace.trace import Trace
 
 FAULTS = Path(__file__).parent / "recorded"  # each made for one fault, or for its fix
+
+
+H200 = {
+    "deviceProperties": [
+        {"id": 0, "name": "NVIDIA H200", "numSms": 132, "computeMajor": 9, "computeMinor": 0}
+    ]
+}
+MM = {"dims": [[4096, 4096], [4096, 4096]], "types": ["c10::BFloat16"] * 2}
 
 
 @cache

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from analyze.compare.traces import steps, written
-from foretrace.schema.documents.history import HistoryEntry, add_entry
+from compare.traces import steps, written
+from foretrace.compare.history_documents import HistoryEntry, add_entry
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,9 +10,9 @@ import pytest
 import foretrace
 from foretrace.base import budget
 from foretrace.base.budget import Limits
+from foretrace.look.reading import overview_of
 from foretrace.read import cache, entries, recordings
 from foretrace.read.bytestream import UNPACKED
-from foretrace.show.overview.reading import overview_of
 
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 import foretrace
-from foretrace.analyze.guess.snapshots import SnapshotFile
 from foretrace.base.files import DRAFT
+from foretrace.check.snapshots import SnapshotFile
 from foretrace.cli import main
 from foretrace.read import cache, recordings
 from foretrace.record.profiling import export

@@ -17,8 +17,8 @@ import pytest
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.cli import main
-from foretrace.model import opening
-from foretrace.names import families
+from foretrace.trace import opening
+from foretrace.work import families
 from growth.counting import growth
 from growth.names import hard_names
 from growth.shapes import LOGS, ODD, TRACES

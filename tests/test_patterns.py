@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from foretrace.base import private
-from foretrace.model import groups
-from foretrace.names import families
-from foretrace.names.families import _tables
+from foretrace.trace import groups
+from foretrace.work import families
+from foretrace.work.families import _tables
 from growth.names import hard_names
 from regexes.patterns import degree
 from regexes.written import SOURCE, Written, written
 from sweep import looped
 
-NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
+NAMES = Path(__file__).parent / "work/families/kernel_names.jsonl"
 # place, and why no text can be long or harmful there
 HARMLESS = {
-    "analyze/guess/words.py": "a prediction has at most 2,000 characters, and every loop may end a match",
-    "model/query.py": "a possessive repeat of a group gives nothing back",
-    "show/overview/predictions.py": "reads the orders of this package's fixes",
+    "check/words.py": "a prediction has at most 2,000 characters, and every loop may end a match",
+    "trace/query.py": "a possessive repeat of a group gives nothing back",
+    "look/predictions.py": "reads the orders of this package's fixes",
 }
 
 
@@ -86,7 +86,7 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
     with monkeypatch.context() as patch:
         patch.setattr(_tables.re, "compile", recorded)
         _decode_all()
-    written_ones = {each.pattern for each in written(SOURCE / "foretrace/names/families")}
+    written_ones = {each.pattern for each in written(SOURCE / "foretrace/work/families")}
     assert len(seen.keys() - written_ones) > 100
     assert not [
         pattern

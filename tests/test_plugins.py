@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.analyze import rules as analyses
-from foretrace.analyze.guess import kinds, marking
 from foretrace.base import notices, plugins
+from foretrace.check import kinds, marking
 from foretrace.cli import main
 from foretrace.learn.ladder import rungs
-from foretrace.model import costs, groups
-from foretrace.names import devices, families
+from foretrace.look import rules as analyses
 from foretrace.read import recordings
+from foretrace.trace import groups
+from foretrace.work import costs, devices, families
 
 MLP = str(recordings.traces()["mlp_eager"])
 NUMBERS = itertools.count()  # a module is imported once
 
 FAMILY = """
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.work.kernel import Family, KernelId
 
 def decode(name):
     return KernelId(name, "frob", "frobnicator", "gemm") if name.startswith("frob_") else None
@@ -47,7 +47,7 @@ def family_of(name: str, place: Path | None) -> str:
     """The family that a fresh process with `place` on its path finds for a kernel name."""
     path = [str(place)] if place else []
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])}
-    code = f"from foretrace.names import families; print(families.decode({name!r}).family)"
+    code = f"from foretrace.work import families; print(families.decode({name!r}).family)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )
@@ -160,11 +160,11 @@ def test_every_command_answers_with_broken_plugins(
 
 
 AT_WORK = {
-    "families": "from foretrace.schema.kernel import Family\nTHING = Family('frob', fail, 0)",
-    "groups": "from foretrace.model.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
-    "costs": "from foretrace.model.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
-    "analyses": "from foretrace.schema.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
-    "reasons": "from foretrace.analyze.guess.kinds import Reason\nTHING = Reason('frob', fail, '', '', '')",
+    "families": "from foretrace.work.kernel import Family\nTHING = Family('frob', fail, 0)",
+    "groups": "from foretrace.trace.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
+    "costs": "from foretrace.work.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
+    "analyses": "from foretrace.look.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
+    "reasons": "from foretrace.check.kinds import Reason\nTHING = Reason('frob', fail, '', '', '')",
 }
 
 
@@ -192,7 +192,7 @@ def test_a_kind_of_prediction_that_fails_hides_no_other(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = (
-        "from foretrace.analyze.guess.kinds import GuessKind\n"
+        "from foretrace.check.kinds import GuessKind\n"
         "def fail(*given):\n    raise ValueError('no')\n"
         "THING = GuessKind('frob', 0, ('frobs',), fail)"
     )
@@ -214,7 +214,7 @@ def test_a_kind_of_prediction_that_fails_hides_no_other(
 def test_a_declaration_that_cannot_be_used_is_skipped(
     thing: str, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    install(f"from foretrace.schema.kernel import Family\nTHING = {thing}", "families")
+    install(f"from foretrace.work.kernel import Family\nTHING = {thing}", "families")
     assert len(families.every()) > 20
     assert "is skipped: TypeError: " in capsys.readouterr().err
 
@@ -230,21 +230,21 @@ def test_our_own_declarations_fit(group: str) -> None:
     [
         (
             "devices",
-            "from foretrace.schema.device import Device\n"
+            "from foretrace.work.device import Device\n"
             "THING = Device('x', 'sm_1', (3, 4), {'bf16': None}, 1.0, None, 3, 'source')",
         ),
         (
             "rungs",
-            "from foretrace.schema.rung import Rung\nTHING = Rung('x', 'title', (3,), {}, print)",
+            "from foretrace.record.rung import Rung\nTHING = Rung('x', 'title', (3,), {}, print)",
         ),
         (
             "groups",
-            "from foretrace.model.groups import WorkGroup\n"
+            "from foretrace.trace.groups import WorkGroup\n"
             "THING = WorkGroup('frob', 0, str, ('gemm',))",
         ),
         (
             "groups",
-            "from foretrace.model.groups import Pattern, WorkGroup\n"
+            "from foretrace.trace.groups import Pattern, WorkGroup\n"
             "THING = WorkGroup('frob', 0, str, (Pattern('gemm ('),))",
         ),
     ],
@@ -269,7 +269,7 @@ def test_processes_repeat_no_line(tmp_path: Path) -> None:
         (site / name).write_text(text)
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     code = (
-        "import sys; from foretrace.show.overview import reading; reading.WORTHWHILE = 0;"
+        "import sys; from foretrace.look import reading; reading.WORTHWHILE = 0;"
         "from foretrace.cli import main;"
         f"sys.exit(main(['look', {str(tmp_path)!r}, '--no-cache']))"
     )

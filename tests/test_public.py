@@ -16,8 +16,8 @@ import foretrace
 
 ROOT = Path(__file__).parent.parent
 ORDERS = (
-    "import foretrace.show.overview, foretrace.analyze.compare; import foretrace as ft",
-    "from foretrace.show.overview import summarize; from foretrace.analyze.compare import document; "
+    "import foretrace.look, foretrace.compare; import foretrace as ft",
+    "from foretrace.look import summarize; from foretrace.compare import document; "
     "import foretrace as ft",
 )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import foretrace
-import foretrace.analyze.guess.snapshots
-import foretrace.show.render.verdicts
+import foretrace.check.lines
+import foretrace.check.snapshots
 from foretrace.base.errors import UsageError
 
 pytest_plugins = "pytester"
@@ -213,7 +213,7 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
         def test_light():
-            heavy = {"torch", "polars", "numpy", "foretrace.analyze.guess", "foretrace.model"}
+            heavy = {"torch", "polars", "numpy", "foretrace.check", "foretrace.model"}
             assert not heavy & set(sys.modules)
     """)
     result = pytester.runpytest_subprocess(*FEWER, "-W", "error")

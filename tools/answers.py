@@ -50,7 +50,7 @@ PREDICTIONS = (
 # every kind of prediction, and what it compares with
 MANUAL = [
     word
-    for kind in tomllib.loads((ROOT / "tests/analyze/guess/examples.toml").read_text()).values()
+    for kind in tomllib.loads((ROOT / "tests/check/examples.toml").read_text()).values()
     for text in kind
     for word in ("-g", text)
 ]
@@ -128,7 +128,7 @@ ONCE = {
 }
 
 # What tests/frozen holds, and tests/test_frozen.py compares: names of commands, then of recordings.
-# OLD=NEW is a pair of recordings. Those of a job are simulated, as tests/analyze/jobs/plan says.
+# OLD=NEW is a pair of recordings. Those of a job are simulated, as tests/jobs/plan says.
 FROZEN = (
     (
         "look-all look-json fixes-json",
@@ -303,7 +303,7 @@ def frozen_text(folder: Path, name: str) -> str:
 
 def simulate(folder: Path) -> None:
     """Write the ranks of a job of `FROZEN`, whose name is that of the folder."""
-    from analyze.jobs.plan import Clock, Delay, Plan, write
+    from jobs.plan import Clock, Delay, Plan, write
 
     plans = {
         "job-balanced": Plan(data=4, host_noise_ns=20_000, kernel_noise_ns=5_000),

@@ -1,7 +1,7 @@
 """Fit what the profiler costs the host: `python tools/fit_overhead.py FOLDER`.
 
 FOLDER has traces and truth.json as for `benchmarks/predictions.py`. Pairs that are held out there
-are left out here. Prints the constants of `foretrace.model.replay.COST` with the least error.
+are left out here. Prints the constants of `foretrace.trace.replay.COST` with the least error.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 import foretrace as ft
-from foretrace.analyze.fixes import predicted
-from foretrace.model import replay
-from foretrace.model.replay import ProfilerCost, ReplayGraph
-from foretrace.model.trace import Trace
+from foretrace.look.fixes import predicted
+from foretrace.trace import replay
+from foretrace.trace.replay import ProfilerCost, ReplayGraph
+from foretrace.trace.trace import Trace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from predictions import HELD_OUT

@@ -34,12 +34,12 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from foretrace.base.files import replacing, write_bytes
-from foretrace.names import devices, families
-from foretrace.names.gemms import table
 from foretrace.record.experiments.roofs.measured_roofs import environment
-from foretrace.schema import DTYPES, EPILOGUES, LAYOUTS
-from foretrace.schema.documents.gemms import NARROW, MatmulSize
-from foretrace.schema.kernel import KernelId
+from foretrace.work import devices, families
+from foretrace.work.gemms import table
+from foretrace.work.gemms.documents import NARROW, MatmulSize
+from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.work.kernel import KernelId
 
 Row = dict[str, Any]
 Event = dict[str, Any]

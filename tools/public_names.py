@@ -1,4 +1,4 @@
-"""Writes the names that a copy for others keeps: `src/foretrace/show/share/public_names.toml`.
+"""Writes the names that a copy for others keeps: `src/foretrace/pages/export/public_names.toml`.
 
     .venv/bin/python tools/public_names.py
 
@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import foretrace  # noqa: E402
-from foretrace.names import families  # noqa: E402
-from foretrace.show.share.allowed import USERS, _spelled, words_of  # noqa: E402
+from foretrace.pages.export.allowed import USERS, _spelled, words_of  # noqa: E402
+from foretrace.work import families  # noqa: E402
 
-TARGET = ROOT / "src/foretrace/show/share/public_names.toml"
+TARGET = ROOT / "src/foretrace/pages/export/public_names.toml"
 NAMESPACES = (
     "aten prims c10d _c10d_functional _c10d_functional_autograd symm_mem quantized _quantized "
     "sparse inductor inductor_prims rngprims profiler mkl mkldnn onednn"
@@ -77,14 +77,14 @@ def kernels() -> set[str]:
         for name in foretrace.open(path).kernels["name"].unique().to_list():
             if families.decode(name).family not in USERS:
                 found |= words_of(_spelled(name))
-    folder = ROOT / "tests/names/families"
+    folder = ROOT / "tests/work/families"
     for file in (*folder.glob("examples/*.jsonl"), *folder.glob("*_names.jsonl")):
         for line in filter(None, file.read_text(encoding="utf-8").splitlines()):
             name = json.loads(line)["name"]
             if families.decode(name).family not in USERS:
                 found |= words_of(_spelled(name))
     for table in ("words.toml", "kernels.toml"):
-        found |= words_of((ROOT / "src/foretrace/names/families" / table).read_text())
+        found |= words_of((ROOT / "src/foretrace/work/families" / table).read_text())
     return {word for word in found if len(word) > 1}
 
 

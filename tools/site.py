@@ -18,13 +18,13 @@ from pathlib import Path
 import click
 
 import foretrace
-from foretrace.analyze.rules import NEEDS, rules
 from foretrace.base import plugins
 from foretrace.cli import foretrace as program
 from foretrace.learn.claims import SECTIONS, claims, title
 from foretrace.learn.ladder.climb import climb_recorded
-from foretrace.names import families
-from foretrace.show.render.climb import claim_pages, elsewhere, score
+from foretrace.learn.ladder.lines import claim_pages, elsewhere, score
+from foretrace.look.rules import NEEDS, rules
+from foretrace.work import families
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"^<!-- site: (\S+) -->$", re.MULTILINE)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from foretrace.schema.documents.guess import CheckDocument
-from foretrace.schema.documents.lab import LadderDocument
-from foretrace.show.html.job_report import JobPage
-from foretrace.show.html.lesson_html import LessonPage
-from foretrace.show.html.memory_html import SnapshotPage
-from foretrace.show.html.page import HistoryPage
-from foretrace.show.html.report import Report, TryPage, WhyPage
-from foretrace.show.render.terminal import Section
-from foretrace.show.serve.library import PackedTile, SearchResult
+from foretrace.base.terminal import Section
+from foretrace.check.documents import CheckDocument
+from foretrace.learn.lessons.html import LessonPage
+from foretrace.pages.job_report import JobPage
+from foretrace.pages.memory_html import SnapshotPage
+from foretrace.pages.page import HistoryPage
+from foretrace.pages.report import Report, TryPage, WhyPage
+from foretrace.pages.serve.library import PackedTile, SearchResult
+from foretrace.record.lab_documents import LadderDocument
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
 HEAD = """\

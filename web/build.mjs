@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const TARGET = join(HERE, "../src/foretrace/show/html/bundle");
+const TARGET = join(HERE, "../src/foretrace/pages/bundle");
 const PAGES = readdirSync(join(HERE, "src/pages")).sort();
 
 // A page holds no address and no way to write markup. d3 names namespaces by addresses, which are put together when it runs, and

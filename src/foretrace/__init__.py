@@ -16,36 +16,39 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from foretrace.base.version import __version__
 
 if TYPE_CHECKING:
-    from foretrace.analyze.compare import Comparison, compare
-    from foretrace.analyze.findings import findings
-    from foretrace.analyze.guess import check, expect
     from foretrace.base.errors import ForetraceError, MissingError, TraceError, UsageError
+    from foretrace.check import check, expect
+    from foretrace.check.verdict import Verdict
+    from foretrace.compare import Comparison, compare
     from foretrace.learn.lessons.lesson_page import lesson
-    from foretrace.model.opening import open, open_all  # noqa: A004 - the public name
-    from foretrace.model.trace import Trace
+    from foretrace.look import look
+    from foretrace.look.documents import Look
+    from foretrace.look.finding import Finding
+    from foretrace.look.findings import findings
     from foretrace.record.profiling import capture, handler
-    from foretrace.schema.documents.look import Look
-    from foretrace.schema.finding import Finding, Verdict
-    from foretrace.show.overview import look
+    from foretrace.trace.opening import open, open_all  # noqa: A004 - the public name
+    from foretrace.trace.trace import Trace
 
 # Where the public names live; `module:name` where it has another name there. The imports above are
 # the same list for type checkers, and a test holds the two together.
 _PLACES = {
-    "model.opening": "open open_all",
-    "show.overview": "look",
-    "analyze.findings:findings": "findings",
-    "analyze.compare": "Comparison compare",
-    "analyze.guess": "check expect",
-    "learn.lessons.lesson_page": "lesson",
+    "trace.opening": "open open_all",
+    "trace.trace": "Trace",
+    "look": "look",
+    "look.documents": "Look",
+    "look.finding": "Finding",
+    "look.findings": "findings",
+    "check": "check expect",
+    "check.verdict": "Verdict",
+    "compare": "Comparison compare",
     "record.profiling": "capture handler",
-    "model.trace": "Trace",
-    "schema.documents.look": "Look",
-    "schema.finding": "Finding Verdict",
+    "learn.lessons.lesson_page": "lesson",
     "base.errors": "ForetraceError MissingError TraceError UsageError",
 }
 _PUBLIC = {name: place for place, names in _PLACES.items() for name in names.split()}
@@ -76,7 +79,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
-    from foretrace.schema.display import LOADERS
+    from foretrace.base.display import LOADERS
 
     LOADERS[:] = [_drawings]
     if "IPython" in sys.modules:
@@ -91,7 +94,20 @@ def __getattr__(name: str) -> object:
 
 def _drawings() -> None:
     """Register how results are drawn and printed."""
-    from foretrace.show.html import notebook  # noqa: F401
+    from foretrace.pages import notebook  # noqa: F401
+
+
+class _Face(ModuleType):
+    """Python sets a room as an attribute of its package, where `look`, `check` and `compare` are
+    functions: those stay.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _PUBLIC and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face
 
 
 def __dir__() -> list[str]:

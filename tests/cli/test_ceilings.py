@@ -14,8 +14,8 @@ from corpus.build import gn
 from corpus.opening import run
 from foretrace.base import budget
 from foretrace.base.errors import LimitError
+from foretrace.look import reading
 from foretrace.read import cache, recordings
-from foretrace.show.overview import reading
 
 MLP = str(recordings.traces()["mlp_eager"])
 
@@ -111,7 +111,7 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
 IN_PROCESSES = """
 import sys
 from foretrace.cli import main
-from foretrace.show.overview import reading
+from foretrace.look import reading
 from foretrace.read.kineto import parallel
 reading.WORTHWHILE, parallel.cores = 0, lambda: 2
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def test_docs_lists_the_pages_and_prints_one(
 
 def test_look_loads_polars_after_reading() -> None:
     """The reader forks only while Polars, which starts threads, is not loaded."""
-    code = "import foretrace.show.overview.reading, sys; print('polars' in sys.modules)"
+    code = "import foretrace.look.reading, sys; print('polars' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -244,7 +244,7 @@ def test_no_output_is_written_through_a_link(
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
     import foretrace
     from foretrace.base.errors import UsageError
-    from foretrace.show.html import write_report
+    from foretrace.pages import write_report
 
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):

@@ -9,9 +9,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from foretrace.analyze.steering import known_names
 from foretrace.cli import main
 from foretrace.cli.explain import command
+from foretrace.look.steering import known_names
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT"
 

@@ -12,13 +12,13 @@ import jsonschema
 import msgspec
 import pytest
 
-from analyze.jobs.plan import Clock, Delay, Plan, write
 from corpus.opening import run
-from foretrace.analyze.jobs.reading import Answers, local_answers
 from foretrace.base.budget import Limits
 from foretrace.cli import main
-from foretrace.schema.documents import compare
-from foretrace.schema.documents import job as document
+from foretrace.compare import documents as compare
+from foretrace.jobs import documents as document
+from foretrace.jobs.reading import Answers, local_answers
+from jobs.plan import Clock, Delay, Plan, write
 
 LATE_NS = 900_000
 
@@ -115,7 +115,7 @@ def test_commands_about_jobs_read_on_ray(
         asked.append(address)
         return local_answers(files, limits, cache)
 
-    monkeypatch.setattr("foretrace.analyze.jobs.reading.ray_answers", there)
+    monkeypatch.setattr("foretrace.jobs.reading.ray_answers", there)
     given = [str(folder) if word == "A" else word for word in words]
     target = ["-o", str(tmp_path / "job.html")] if words[0] == "report" else []
     assert main([*given, *target, "--ray", "auto", "--no-cache"]) == 0

@@ -216,9 +216,7 @@ main(sys.argv[1:])
 modules = [name for name in sys.modules if name.startswith("foretrace.")]
 sys.stderr.write(repr((compiled, modules)))
 """
-EXTENSIONS = tuple(
-    f"foretrace.{each}." for each in ("analyze.rules", "analyze.fixes", "names.families")
-)
+EXTENSIONS = tuple(f"foretrace.{each}." for each in ("look.rules", "look.fixes", "work.families"))
 
 
 def test_a_look_loads_what_it_needs_and_compiles_no_pattern_before_its_use() -> None:
@@ -229,7 +227,7 @@ def test_a_look_loads_what_it_needs_and_compiles_no_pattern_before_its_use() -> 
     assert not compiled
     assert not [name for name in shared if "allocator" in name or "snapshot" in name]
     # no record of the compiler lies beside it: none is read
-    assert not [name for name in shared if name.startswith("foretrace.model.compiled.")]
+    assert not [name for name in shared if name.startswith("foretrace.trace.compiled.")]
     assert len(shared) < 130
 
 

@@ -22,8 +22,8 @@ from foretrace.base.budget import Limits
 from foretrace.cli import main
 from foretrace.cli.tour import THEN
 from foretrace.learn.ladder import climb
-from foretrace.model.query import QueryProcess
 from foretrace.read import recordings
+from foretrace.trace.query import QueryProcess
 from sweep import looped
 
 
@@ -126,7 +126,7 @@ def test_the_start_of_several_files_is_no_wrong_name(
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
-# the climbs are those of tests/learn/ladder/test_climb.py, the report that of tests/show/html
+# the climbs are those of tests/learn/ladder/test_climb.py, the report that of tests/pages
 RUNS = r"^\|.*`(foretrace (?!lab |report|serve)[^`]+)`"
 COMMANDS = re.findall(RUNS, PAGE.read_text("utf-8"), re.MULTILINE)
 FRAMES = re.findall(

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from foretrace.analyze import rules
-from foretrace.analyze.steering import Steering
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.cli._settings import MOST_BYTES, Settings, settings
-from foretrace.model import opening
+from foretrace.look import rules
+from foretrace.look.steering import Steering
 from foretrace.read import recordings
+from foretrace.trace import opening
 
 TRAIN = "llama_decode_eager_2layers"
 
@@ -115,7 +115,7 @@ def test_the_report_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_cache_keeps_choices_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from foretrace.show.overview import reading
+    from foretrace.look import reading
 
     trace = str(recordings.traces()["mlp_eager"])
     chosen = [Steering(), Steering(("casts",)), Steering((), {"casts": ""}), Steering(("a",), {})]

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from compiled_recordings import compiled
 
 import foretrace
-from foretrace.analyze import why
+from foretrace import why
+from foretrace.base.documents import encode
+from foretrace.base.terminal import LINES, drawn, marked
 from foretrace.cli import main
-from foretrace.schema.documents import encode
-from foretrace.schema.documents.why import Why
-from foretrace.show.render.terminal import LINES, drawn, marked
-from foretrace.show.render.why_page import PARTS, sections
-from model.compiled.recorded import compiled
+from foretrace.why.documents import Why
+from foretrace.why.lines import PARTS, sections
 
 DATA = Path(__file__).parents[1] / "data" / "compile"
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")

@@ -17,10 +17,10 @@ import msgspec
 
 import foretrace
 from corpus.cases import Case, Opened
-from foretrace.analyze.rules import run_all
 from foretrace.base.budget import Limits
 from foretrace.cli import main
-from foretrace.show.overview.look_document import document
+from foretrace.look.document import document
+from foretrace.look.rules import run_all
 
 
 @dataclass(frozen=True)

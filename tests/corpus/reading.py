@@ -19,8 +19,8 @@ from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto import parallel
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document, read_document
-from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import NONE
+from foretrace.read.ledger import LedgerBuilder
+from foretrace.read.tables import NONE
 
 SIZES = ("CHUNK", "WINDOW", "BLOCK")
 Row = tuple[Any, ...]

@@ -27,7 +27,7 @@ from corpus.build import Doc, complete, flow, instant, meta
 from corpus.damage import Edit
 from corpus.reading import CORRELATION, DUR, EXTERNAL, NAME, TS, Answer, Row, read
 from foretrace.base.errors import TraceError
-from foretrace.schema.tables import NONE
+from foretrace.read.tables import NONE
 
 OWN = (NAME, TS, DUR, CORRELATION, EXTERNAL)  # no two records of `unlike` share one of these
 REFUSED = "refused"

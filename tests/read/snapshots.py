@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from foretrace.read.snapshot import UnpickledHead, snapshot_of
+from foretrace.read.snapshot_tables import ACTIONS, Snapshot
 from foretrace.read.unpickle import Tables
-from foretrace.schema.snapshot import ACTIONS, Snapshot
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "memory"
 

@@ -26,8 +26,8 @@ from foretrace.base.budget import (
     waiting,
 )
 from foretrace.base.errors import LimitError
-from foretrace.model import opening
 from foretrace.read.kineto import assemble
+from foretrace.trace import opening
 
 
 class Machine:
@@ -174,7 +174,7 @@ STUCK = """
 import os, sys
 from foretrace import read as sources
 from foretrace.base.errors import LimitError
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.kineto import parallel
 from foretrace.base import budget
 from foretrace.base.budget import Limits

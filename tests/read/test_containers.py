@@ -17,8 +17,8 @@ from foretrace.base.errors import LimitError, TraceError
 from foretrace.read import unpack
 from foretrace.read.bytestream import open_stream
 from foretrace.read.folder import searched
+from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.unpack import Feed, gunzip, unzip, unzstd
-from foretrace.schema.ledger import LedgerBuilder
 from sweep import examples
 
 WHOLE = 1 << 30

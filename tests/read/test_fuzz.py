@@ -29,8 +29,8 @@ from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import ByteStream, open_stream
 from foretrace.read.kineto.assemble import assemble
 from foretrace.read.kineto.document import read_document
-from foretrace.schema.run_record import read_run
-from foretrace.schema.tables import KINDS as NAMES
+from foretrace.read.run_record import read_run
+from foretrace.read.tables import KINDS as NAMES
 from read.conservation import REFUSED, Sound, difference, differing, faults, known, unlike
 from sweep import examples
 

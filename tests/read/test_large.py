@@ -26,7 +26,7 @@ import json, resource, sys
 import msgspec
 import foretrace
 from foretrace.base.errors import ForetraceError
-from foretrace.show.overview import look
+from foretrace.look import look
 result = {}
 try:
     trace = foretrace.open(sys.argv[1], cache=False)

@@ -11,7 +11,7 @@ import pytest
 
 from foretrace import TraceError
 from foretrace.read import read
-from foretrace.schema.tables import KIND, Tables
+from foretrace.read.tables import KIND, Tables
 
 RANK = [1 << 48 | pid << 24 for pid in (100, 200)]  # two processes of one machine
 NEW = """

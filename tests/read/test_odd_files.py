@@ -24,13 +24,13 @@ from corpus.odd_files import ALL, OPENING
 from corpus.opening import Ran, look_json, run, without_path
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
+from foretrace.base.terminal import drawn, marked
 from foretrace.cli.look import EVERY
-from foretrace.model import opening
-from foretrace.schema.ledger import CODES, Ledger
-from foretrace.show.overview import reading
-from foretrace.show.overview.page import Overview
-from foretrace.show.render.look_page import sections
-from foretrace.show.render.terminal import drawn, marked
+from foretrace.look import reading
+from foretrace.look.lines import sections
+from foretrace.look.overview import Overview
+from foretrace.read.ledger import CODES, Ledger
+from foretrace.trace import opening
 from sweep import FULL
 
 FORMS = ("A01", "A06", "A20", "A42", "B04", "B48", "C18", "D27")  # all in the full sweep

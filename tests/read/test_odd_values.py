@@ -16,10 +16,10 @@ from corpus.builder import TraceBuilder
 from corpus.opening import run
 from foretrace.base.arrays import Bools, Ints
 from foretrace.base.units import whole
-from foretrace.model.arguments import Signature
-from foretrace.model.trace import Trace
 from foretrace.read.kineto.times import outliers
-from foretrace.schema.tables import KIND
+from foretrace.read.tables import KIND
+from foretrace.trace.arguments import Signature
+from foretrace.trace.trace import Trace
 from opened_traces import open_made
 from sweep import looped
 

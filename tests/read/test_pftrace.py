@@ -19,7 +19,7 @@ from foretrace import TraceError
 from foretrace.base.budget import Limits
 from foretrace.read import read, recordings
 from foretrace.read.folder import searched
-from foretrace.schema.tables import KIND
+from foretrace.read.tables import KIND
 from read.test_nsys import made
 
 GPU = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation"}

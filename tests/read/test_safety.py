@@ -54,7 +54,7 @@ def hook(event, args):
 
 sys.addaudithook(hook)
 from foretrace.base.errors import ForetraceError
-from foretrace.show.overview import look
+from foretrace.look import look
 from foretrace.base.budget import Limits
 import foretrace
 

@@ -22,10 +22,10 @@ import pytest
 from drawn_snapshot import BACKWARD, BUILD, MODEL, DrawnSnapshot
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, TraceError
+from foretrace.memory.document import memory_document
 from foretrace.read import unpickle
 from foretrace.read.snapshot import read_snapshot
-from foretrace.schema.snapshot import Snapshot
-from foretrace.show.overview.allocator import memory_document
+from foretrace.read.snapshot_tables import Snapshot
 from read.snapshots import RECORDED, from_tree, pickled, recorded, resolved, small_tree
 from sweep import looped
 

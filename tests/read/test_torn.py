@@ -12,7 +12,7 @@ from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto.boundaries import CHUNK
 from foretrace.read.kineto.document import read_document
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1.5,"dur":2}'
 

@@ -15,7 +15,7 @@ pytest.importorskip("huggingface_hub")
 from foretrace.cli import main
 from foretrace.read.recordings import traces
 from foretrace.record import hf_job
-from show.share.hub import OWNER, Hub, installed
+from pages.export.hub import OWNER, Hub, installed
 
 TRACE = traces()["mlp_eager"].read_bytes()
 SCRIPT = """

@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 
 import foretrace as ft
-from foretrace.analyze.rules import rules
-from foretrace.analyze.rules._seen import RANGES
-from foretrace.analyze.rules.graph_launches import graph_rows
-from foretrace.analyze.rules.unfused_optimizer import FUSED, optimizer_rows
-from foretrace.model.metadata import device_of
-from foretrace.model.utilization import utilization
-from foretrace.schema.documents.look import FindingEntry
-from foretrace.show.overview.groups import group_rows
-from foretrace.show.overview.page import folded
-from foretrace.show.overview.sequences import sequences
+from foretrace.look.documents import FindingEntry
+from foretrace.look.groups import group_rows
+from foretrace.look.overview import folded
+from foretrace.look.rules import rules
+from foretrace.look.rules._seen import RANGES
+from foretrace.look.rules.graph_launches import graph_rows
+from foretrace.look.rules.unfused_optimizer import FUSED, optimizer_rows
+from foretrace.look.sequences import sequences
+from foretrace.trace.metadata import device_of
+from foretrace.trace.utilization import utilization
 
 
 def costs_are_possible(trace: ft.Trace) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.model import bounds
-from foretrace.show.overview import summarize
-from foretrace.show.overview.measured_step import measured
+from foretrace.look import summarize
+from foretrace.look.measured_step import measured
+from foretrace.trace import bounds
 from opened_traces import open_made
 from statements.places import OWN, ladder
 
@@ -64,7 +64,7 @@ def test_the_run_record_decides_what_bounds_the_compiled_mlp() -> None:
 
 def test_a_trace_says_that_its_host_times_are_profiled() -> None:
     """A graph "saves at most 1.41 ms" of a step that takes 1.00 ms without the profiler."""
-    from foretrace.show.overview.sentences import headline
+    from foretrace.look.sentences import headline
 
     record = summarize(ladder("mlp_compiled_64x128x768x3072_backward")).look
     assert "wall times from the run record" in headline(record)

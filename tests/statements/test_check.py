@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from analyze.rules.sketch import Sketch
 from corpus.builder import TraceBuilder
 from foretrace.base.units import time_text
 from foretrace.cli import main
-from foretrace.show.overview import summarize
+from foretrace.look import summarize
+from look.rules.sketch import Sketch
 from opened_traces import open_made
 from statements.places import LADDER, OWN, ladder
 

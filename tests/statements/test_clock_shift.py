@@ -12,9 +12,9 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.analyze.guess import check
+from foretrace.check import check
+from foretrace.look import summarize
 from foretrace.read.kineto.times import APART_NS
-from foretrace.show.overview import summarize
 from opened_traces import open_made
 from statements.places import every, name_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analyze.compare.traces import recorded
-from foretrace.analyze.compare import Comparison, compare
-from foretrace.show.overview import look
-from foretrace.show.render.comparison import comparison_text
+from compare.traces import recorded
+from foretrace.compare import Comparison, compare
+from foretrace.compare.lines import comparison_text
+from foretrace.look import look
 from opened_traces import opened
 from statements.places import OWN
 

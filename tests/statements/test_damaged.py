@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import foretrace as ft
-from analyze.compare.traces import made, steps
+from compare.traces import made, steps
 from corpus.build import Doc, Raw, g0
 from corpus.builder import TraceBuilder
 from corpus.odd_content import absolute_us
-from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.sentences import circumstances
-from foretrace.model.autograd import AutogradNodes
-from foretrace.model.trace import Trace
-from foretrace.show.overview import look
-from foretrace.show.share import chrome
-from foretrace.show.share.allowed import AllowList
+from foretrace.compare import compare
+from foretrace.compare.sentences import circumstances
+from foretrace.look import look
+from foretrace.pages.export import chrome
+from foretrace.pages.export.allowed import AllowList
+from foretrace.trace.autograd import AutogradNodes
+from foretrace.trace.trace import Trace
 
 EPOCH_US = Raw("1700000000000000.123")
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import foretrace as ft
-from foretrace.model.idle import LATENCY_AMD_NS
-from foretrace.show.overview import summarize
-from foretrace.show.overview.measured_step import TRIAGE, title_of
-from foretrace.show.overview.page import Overview
-from foretrace.show.render.look_page import first_screen
-from foretrace.show.render.terminal import drawn
+from foretrace.base.terminal import drawn
+from foretrace.look import summarize
+from foretrace.look.lines import first_screen
+from foretrace.look.measured_step import TRIAGE, title_of
+from foretrace.look.overview import Overview
+from foretrace.trace.idle import LATENCY_AMD_NS
 from statements.parts import (
     costs_are_possible,
     every_row_has_one_group,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import foretrace as ft
-from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.names import families
+from foretrace.work import families
+from look.rules.sketch import GEMM, Sketch, kernel
 from opened_traces import open_made, opened
 from statements.places import OWN, ladder
 

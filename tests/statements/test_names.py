@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import foretrace
-from foretrace.names import families
-from foretrace.names.families import _words
+from foretrace.work import families
+from foretrace.work.families import _words
 from sweep import looped
 
 RECORDED = sorted(Path(str(files("foretrace") / "read/recordings")).rglob("*.json.gz"))

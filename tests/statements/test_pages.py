@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyze.rules.sketch import GEMM, Sketch, kernel
+from foretrace.base.terminal import drawn
 from foretrace.base.units import percent_text, time_text
-from foretrace.model.intervals import shared_lengths
+from foretrace.look import summarize
+from foretrace.look.lines import first_screen
+from foretrace.look.overview import Overview
 from foretrace.read import recordings
-from foretrace.show.overview import summarize
-from foretrace.show.overview.page import Overview
-from foretrace.show.render.look_page import first_screen
-from foretrace.show.render.terminal import drawn
+from foretrace.trace.intervals import shared_lengths
+from look.rules.sketch import GEMM, Sketch, kernel
 from opened_traces import open_made, opened, overview
 from statements.places import LADDER, OWN
 

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.build import g0
 from corpus.opening import run
-from foretrace.model.metadata import Member, set_notes
+from foretrace.trace.metadata import Member, set_notes
 
 
 def written(folder: Path, name: str, **info: Any) -> None:

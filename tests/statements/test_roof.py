@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from corpus.builder import TraceBuilder
-from foretrace.schema.traffic import Certainty
+from foretrace.work.traffic import Certainty
 from opened_traces import open_made
 from statements.places import ladder
 

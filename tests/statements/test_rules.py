@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyze.rules.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, memset
 from corpus.places import RECORDED
-from foretrace.analyze import rules as analyses
 from foretrace.base.units import time_text
-from foretrace.model import bounds
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding
-from foretrace.show.overview import summarize
-from foretrace.show.overview.measured_step import measured
+from foretrace.look import rules as analyses
+from foretrace.look import summarize
+from foretrace.look.finding import Finding
+from foretrace.look.measured_step import measured
+from foretrace.trace import bounds
+from foretrace.trace.trace import Trace
+from look.rules.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, memset
 from opened_traces import open_made, opened, overview
 from statements.places import OWN
 

@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
         words, code = _described(error)
         if code == INTERNAL_ERROR and os.environ.get("FORETRACE_DEBUG"):
             raise
-        from foretrace.show.render.terminal import plain
+        from foretrace.base.terminal import plain
 
         lines = [plain(line) for line in words.split("\n")]
         try:

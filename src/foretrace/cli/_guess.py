@@ -12,9 +12,9 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess.forecast import AskedForecast
-    from foretrace.analyze.guess.questions import Question
-    from foretrace.model.trace import Trace
+    from foretrace.check.questions import Question
+    from foretrace.compare.forecast import AskedForecast
+    from foretrace.trace.trace import Trace
 
     Asked = Question | AskedForecast
 
@@ -30,11 +30,11 @@ def ask(
     use.warn_of_loss(opened)
     if then:
         return _ahead(opened, then, answers, reading, as_json=as_json)
-    from foretrace.analyze.guess import check
-    from foretrace.analyze.guess.marking import document
-    from foretrace.analyze.guess.questions import questions
-    from foretrace.schema.documents import encode
-    from foretrace.show.render.verdicts import lesson_text
+    from foretrace.base.documents import encode
+    from foretrace.check import check
+    from foretrace.check.lines import lesson_text
+    from foretrace.check.marking import document
+    from foretrace.check.questions import questions
 
     asked = questions(opened)
     if not asked:
@@ -47,10 +47,10 @@ def ask(
 
 def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
     """Ask about the next trace; where only the change is known, print the answers."""
-    from foretrace.analyze.fixes import fixes
-    from foretrace.analyze.guess.forecast import asked, forecast
-    from foretrace.show.render import terminal
-    from foretrace.show.render.fixes_page import before, forecast_page
+    from foretrace.base import terminal
+    from foretrace.compare.forecast import asked, forecast
+    from foretrace.compare.forecast_lines import before, forecast_page
+    from foretrace.look.fixes import fixes
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
     b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))

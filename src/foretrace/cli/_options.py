@@ -20,12 +20,12 @@ from foretrace.base.errors import UsageError
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.base.budget import Limits
-    from foretrace.model.trace import Trace
-    from foretrace.schema.documents.job import JobDocument
-    from foretrace.schema.run_record import RecordedRun
-    from foretrace.show.render.terminal import Section
+    from foretrace.base.terminal import Section
+    from foretrace.jobs.documents import JobDocument
+    from foretrace.jobs.whole_job import Job
+    from foretrace.read.run_record import RecordedRun
+    from foretrace.trace.trace import Trace
 
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
@@ -105,13 +105,13 @@ class Reading(NamedTuple):
     def trace(self, path: str, captures: str | None = None) -> Trace:
         """Open one trace."""
         with lean():
-            from foretrace.model import opening
+            from foretrace.trace import opening
 
             return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
 
     def job(self, path: str, ranks: str | None = None, steps: str | None = None) -> Job:
         """Open all ranks of a job; traces that nothing makes ranks of one job are refused."""
-        from foretrace.analyze import jobs
+        from foretrace import jobs
 
         found = jobs.read(
             path, ranks=ranks, steps=steps, ray=self.ray, limits=self.limits, cache=self.cache
@@ -176,8 +176,8 @@ def steers(command: Command) -> Command:
     def steered(
         select: tuple[str, ...], ignore: tuple[str, ...], isolated: bool, **given: Any
     ) -> Any:
-        from foretrace.analyze.steering import Steering, check_names
         from foretrace.cli._settings import settings
+        from foretrace.look.steering import Steering, check_names
 
         wanted, unwanted = _split(select), _split(ignore)
         project = settings(isolated=isolated)
@@ -237,7 +237,7 @@ def answer(
     form: str, document: Struct, text: Callable[..., str], markdown: Callable[..., str], **how: Any
 ) -> None:
     """Print a document as JSON, as Markdown, or as text, which `how` describes."""
-    from foretrace.schema.documents import encode
+    from foretrace.base.documents import encode
 
     if form == "text":
         click.echo(text(document, **how))
@@ -247,7 +247,7 @@ def answer(
 
 def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Section]]) -> None:
     """Print a document as JSON, or its page as Markdown or for the terminal."""
-    from foretrace.show.render import terminal
+    from foretrace.base import terminal
 
     def text(_: Struct) -> str:
         return terminal.drawn(page(), bold=shows_bold(), width=width())
@@ -268,7 +268,7 @@ def parts_page(
 
 def builds_rung() -> Decorator:
     """`--device`, `--dtype`, `--small` and `--seed`."""
-    from foretrace.schema.rung import DTYPES  # not for the commands that only read
+    from foretrace.record.rung import DTYPES  # not for the commands that only read
 
     types = click.Choice(DTYPES)
     return joined(
@@ -296,8 +296,8 @@ def warn_of_loss(*traces: Trace | None) -> None:
 
     An entry of the run record beside it that is not valid is one of these.
     """
+    from foretrace.base.terminal import plain
     from foretrace.base.units import count_text
-    from foretrace.show.render.terminal import plain
 
     for trace in filter(None, traces):
         if banner := trace.ledger.banner:
@@ -308,7 +308,7 @@ def warn_of_loss(*traces: Trace | None) -> None:
 
 def warn_of_record(path: str, run: RecordedRun) -> None:
     """Print one line where an entry of the run record beside a trace is not valid."""
-    from foretrace.show.render.terminal import plain
+    from foretrace.base.terminal import plain
 
     if run.ignored:
         say(plain(f"warning: {path}: its run record has no valid {', '.join(run.ignored)}"))
@@ -358,7 +358,7 @@ def is_snapshot(path: str, reading: Reading) -> bool:
 
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
-    from foretrace.show.overview.job_verdict import overview_of_job
+    from foretrace.jobs.verdict import overview_of_job
 
     with reading.job(path) as job:
         found = overview_of_job(job)
@@ -368,7 +368,7 @@ def job_at(path: str, reading: Reading) -> JobDocument:
 
 def warn_of_left_out(files: Sequence[str]) -> None:
     """Name the first file that was left out, with its reason, and count the others."""
-    from foretrace.show.render.terminal import plain
+    from foretrace.base.terminal import plain
 
     for first in files[:1]:
         more = f" (and {len(files) - 1:,} more)" if len(files) > 1 else ""
@@ -425,7 +425,7 @@ class ProgressLine:
             self.due = now + EVERY_S
 
     def _write(self, text: str) -> None:
-        from foretrace.show.render.terminal import plain
+        from foretrace.base.terminal import plain
 
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\x1b[K{plain(text)[:width]}")

@@ -15,9 +15,9 @@ def list_recordings(word: str, reading: use.Reading) -> int:
     """Print them by their short names; those of the ladder only where their name has `word`."""
     from foretrace.learn.claims import find
     from foretrace.learn.ladder import rungs
+    from foretrace.look.reading import overview_of
+    from foretrace.look.set_lines import more_text, recordings_text
     from foretrace.read import recordings
-    from foretrace.show.overview.reading import overview_of
-    from foretrace.show.render.set_page import more_text, recordings_text
 
     listed = recordings.traces(CARD) | recordings.decoding(CARD) | recordings.explained(CARD)
     every = listed | recordings.ladder(CARD)

@@ -12,8 +12,8 @@ from foretrace.base.notices import in_ci
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess import Guess
-    from foretrace.schema.finding import Verdict
+    from foretrace.check import Guess
+    from foretrace.check.verdict import Verdict
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -69,17 +69,17 @@ def command(
     \b
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
-    from foretrace.analyze.guess.guess_files import given
-    from foretrace.analyze.guess.marking import document
-    from foretrace.analyze.guess.parsing import parse_job_or_error, parse_or_error
-    from foretrace.model.allocator.view import is_snapshot
-    from foretrace.show.render import verdicts as pages
+    from foretrace.check import lines as pages
+    from foretrace.check.guess_files import given
+    from foretrace.check.marking import document
+    from foretrace.check.parsing import parse_job_or_error, parse_or_error
+    from foretrace.trace.allocator.view import is_snapshot
 
     if write:
         if texts or files or against or form == "markdown":
             raise UsageError("--write writes predictions of this trace: give it alone, or --json")
-        from foretrace.analyze.guess import baseline
-        from foretrace.schema.documents import encode
+        from foretrace.base.documents import encode
+        from foretrace.check import baseline
 
         opened = reading.trace(trace)
         use.warn_of_loss(opened)
@@ -115,9 +115,9 @@ Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data
 
 def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
     """A trace, or a snapshot of the allocator, which has predictions about memory alone."""
-    from foretrace.analyze.guess import check
-    from foretrace.analyze.guess.marking import check_snapshot
-    from foretrace.model.allocator.view import is_snapshot, view_of
+    from foretrace.check import check
+    from foretrace.check.marking import check_snapshot
+    from foretrace.trace.allocator.view import is_snapshot, view_of
 
     if is_snapshot(path):
         view = view_of(path, reading.limits)
@@ -129,10 +129,10 @@ def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Rea
 
 
 def _of_job(path: str, guesses: Guesses, reading: use.Reading) -> Marked:
-    from foretrace.analyze.guess.marking import check_job
-    from foretrace.analyze.guess.parsing import OF_A_TRACE
+    from foretrace.check.marking import check_job
+    from foretrace.check.parsing import OF_A_TRACE
+    from foretrace.check.verdict import Verdict
     from foretrace.read.folder import resolve
-    from foretrace.schema.finding import Verdict
 
     if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
         resolve(path, reading.limits)  # names the traces to choose from

@@ -12,8 +12,8 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess.fail_if import Gate, Outcome
     from foretrace.cli._settings import Settings
+    from foretrace.compare.fail_if import Gate, Outcome
 
 MOST = 26  # one letter each
 _FAIL_IF = (
@@ -73,10 +73,10 @@ def command(
     Two files that foretrace try --json printed are two tries: which fixes no longer pay, and which
     do now.
     """
-    from foretrace.analyze.compare import compare, document
     from foretrace.cli._settings import settings
-    from foretrace.schema.documents.tries import read_tried
-    from foretrace.show.render.comparison import comparison_markdown, comparison_text
+    from foretrace.compare import compare, document
+    from foretrace.compare.lines import comparison_markdown, comparison_text
+    from foretrace.read.tried import read_tried
 
     project = settings(isolated=isolated)
     gates = partial(_gates, conditions, project)
@@ -84,8 +84,8 @@ def command(
     if before or after:
         if not (before and after) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        from foretrace.analyze.compare.tries import compare_tries
-        from foretrace.show.render.comparison import try_comparison
+        from foretrace.compare.lines import try_comparison
+        from foretrace.compare.tries import compare_tries
 
         changed = compare_tries(before, after)
         outcomes = [gate.check(changed) for gate in gates("tries")]
@@ -117,7 +117,7 @@ def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
     """The conditions of the command line, or without any those of the project's file that are about
     such a comparison: a file has one list for traces, jobs and tries.
     """
-    from foretrace.analyze.guess.fail_if import fitting_gates, parse_gate
+    from foretrace.compare.fail_if import fitting_gates, parse_gate
 
     if conditions:
         return [parse_gate(text, of) for text in conditions]
@@ -126,7 +126,7 @@ def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
 
 def _fails(outcomes: list[Outcome], form: str) -> bool:
     """Print each condition, into Markdown as well; whether one of them holds."""
-    from foretrace.show.render.terminal import Section, marked, plain
+    from foretrace.base.terminal import Section, marked, plain
 
     signs = ["FAIL" if outcome.met else "ok" for outcome in outcomes]
     said = [
@@ -140,8 +140,8 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
-    from foretrace.analyze.compare.jobs import compare_jobs
-    from foretrace.show.render.comparison import job_comparison
+    from foretrace.compare.jobs import compare_jobs
+    from foretrace.compare.lines import job_comparison
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)

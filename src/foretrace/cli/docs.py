@@ -60,7 +60,7 @@ def _print_schema(name: str | None) -> None:
 
     import msgspec
 
-    from foretrace.schema import documents
+    from foretrace.learn import documents
 
     every = documents.every()
     if name is None:

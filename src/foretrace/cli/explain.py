@@ -12,7 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.explain import DecodedName
+    from foretrace.look.explained import DecodedName
 
 
 @click.command("explain", epilog="See: foretrace docs kernel-names")
@@ -35,7 +35,7 @@ def command(words: tuple[str, ...], form: str, path: str | None, gpu: str | None
     foretrace explain aten::addmm
     foretrace explain cuda_graph --json
     """
-    from foretrace.show.render.manual_page import manual, manual_page
+    from foretrace.learn.manual import manual, manual_page
 
     usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
     if not all(word.strip(" \t\r\n") for word in words):
@@ -70,9 +70,9 @@ def _explain_kernels(
     from msgspec import UNSET, to_builtins
     from msgspec.structs import replace
 
-    from foretrace.names import families
-    from foretrace.schema.documents.explain import DecodedName, OnCard
-    from foretrace.show.render.manual_page import kernel_text
+    from foretrace.learn.manual import kernel_text
+    from foretrace.look.explained import DecodedName, OnCard
+    from foretrace.work import families
 
     if len(names) > 2 and not listed:
         raise UsageError(f"{len(names)} names: give one, or two to compare, each in quotes")
@@ -83,8 +83,8 @@ def _explain_kernels(
         for each in kernels
     ]
     if path:
-        from foretrace.model.opening import opened
-        from foretrace.show.overview.sequences import launches
+        from foretrace.look.sequences import launches
+        from foretrace.trace.opening import opened
 
         trace = opened(path)
         answers = [replace(each, launches=launches(trace, each.name)) for each in answers]
@@ -101,8 +101,8 @@ def _explain_kernels(
 
 def _arch(card: str) -> str:
     """`sm90` for `sm_90` or `H200`. Several cards may share the name if they share the chip."""
-    from foretrace.names import devices
-    from foretrace.show.render.terminal import plain
+    from foretrace.base.terminal import plain
+    from foretrace.work import devices
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")

@@ -75,7 +75,7 @@ def command(
         return _open_in_perfetto(trace, out, reading, given)
     target = None if out in (None, "-") else use.new_file(out, overwrite=given["overwrite"])
     from foretrace.base.files import write_text
-    from foretrace.show.render.export import exported
+    from foretrace.pages.export.tables import exported
 
     opened = reading.trace(trace, given["captures"])
     use.warn_of_loss(opened)
@@ -94,8 +94,8 @@ def _open_in_perfetto(
     trace: str, out: str | None, reading: use.Reading, given: dict[str, Any]
 ) -> int:
     from foretrace.base.budget import waiting
-    from foretrace.show.share import handoff
-    from foretrace.show.share.perfetto import annotated
+    from foretrace.pages.export import handoff
+    from foretrace.pages.export.perfetto import annotated
 
     wait = 60.0 if given["wait"] is None else given["wait"]
     if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
@@ -124,10 +124,10 @@ def _open_in_perfetto(
 
 
 def _share(path: str, form: str, out: str | None, keep: str, reading: use.Reading) -> int:
+    from foretrace.base.terminal import plain
     from foretrace.base.units import plural
-    from foretrace.show.render.terminal import plain
-    from foretrace.show.share import publish
-    from foretrace.show.share.allowed import KEEP
+    from foretrace.pages.export import publish
+    from foretrace.pages.export.allowed import KEEP
 
     if not out:
         raise UsageError(f"--to {form}: pass -o {'FOLDER' if form == 'shared' else 'BUCKET'}")

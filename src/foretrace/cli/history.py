@@ -11,7 +11,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.history import HistoryEntry
+    from foretrace.compare.history_documents import HistoryEntry
 
 
 @click.command("history", epilog="See: foretrace docs history")
@@ -46,10 +46,10 @@ def command(
     named where noise between runs does not explain it: it needs four runs before it and four after.
     Runs on another device or with another torch are not compared by time.
     """
-    from foretrace.analyze.history import history
-    from foretrace.schema.documents.history import add_entry, read_entries
-    from foretrace.show.html.page import history_html, write_page
-    from foretrace.show.render.history_page import page
+    from foretrace.compare.history import history
+    from foretrace.compare.history_documents import add_entry, read_entries
+    from foretrace.compare.history_lines import page
+    from foretrace.pages.page import history_html, write_page
 
     target = use.new_file(html, overwrite=overwrite) if html else None
     if (add is None) != (commit is None) or (date and add is None):
@@ -67,8 +67,8 @@ def command(
 def _entry(add: str, commit: str, date: str | None, reading: use.Reading) -> HistoryEntry:
     from datetime import UTC, datetime
 
-    from foretrace.analyze.history import entry_of
-    from foretrace.show.overview.look_document import memory_of
+    from foretrace.compare.history import entry_of
+    from foretrace.look.document import memory_of
 
     try:  # a wrong date costs no reading
         when = datetime.now(UTC) if date is None else datetime.fromisoformat(date)

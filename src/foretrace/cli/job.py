@@ -10,7 +10,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.show.render.terminal import Section
+    from foretrace.base.terminal import Section
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
@@ -55,9 +55,9 @@ def command(
     foretrace job traces/ --ranks 0-63 --steps 3-5 --json
     foretrace job traces/ --timeline 0,17 --html job.html
     """
-    from foretrace.analyze.jobs.lanes import default_ranks, lanes
-    from foretrace.analyze.jobs.reading import numbers
-    from foretrace.show.overview.job_verdict import overview_of_job
+    from foretrace.jobs.lanes import default_ranks, lanes
+    from foretrace.jobs.reading import numbers
+    from foretrace.jobs.verdict import overview_of_job
 
     if timeline is not None and form == "json" and not (html or perfetto):
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
@@ -72,8 +72,8 @@ def command(
         from pathlib import Path
 
         from foretrace.base.files import write_text
-        from foretrace.show.html.job_report import job_html
-        from foretrace.show.share.perfetto import write_ranks
+        from foretrace.pages.export.perfetto import write_ranks
+        from foretrace.pages.job_report import job_html
 
         if html is not None:
             write_text(Path(html), job_html(found, beside))
@@ -84,7 +84,7 @@ def command(
     timeline_of = beside if chosen else None
 
     def page() -> list[Section]:
-        from foretrace.show.render import job_page
+        from foretrace.jobs import lines as job_page
 
         sections = use.parts_page(job_page, found, wanted, top, job_page.PARTS)
         if timeline_of is not None:

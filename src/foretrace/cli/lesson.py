@@ -58,8 +58,8 @@ def command(
     """
     from foretrace.base.files import scratch
     from foretrace.learn.lessons import lessons
+    from foretrace.learn.lessons.lines import list_text
     from foretrace.learn.lessons.sitting import read_progress
-    from foretrace.show.render.lesson_page import list_text
 
     if wanted["list"] or (number is None and html is None):
         standing = {name: each.text for name, each in read_progress().lessons.items()}
@@ -92,9 +92,9 @@ def command(
                     raise
                 use.say(str(problem))
         if target:
+            from foretrace.learn.lessons.html import lesson_html
             from foretrace.learn.lessons.lesson_page import answer_key
-            from foretrace.show.html.lesson_html import lesson_html
-            from foretrace.show.html.page import write_page
+            from foretrace.pages.page import write_page
 
             page = lesson_html([answer_key(*each) for each in chosen])
             traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
@@ -134,9 +134,9 @@ def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitt
 
 def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     """Ask one question after the other; progress has the lesson under `name`, if it has one."""
+    from foretrace.base.documents import encode
+    from foretrace.learn.lessons.lines import end_text, title_text
     from foretrace.learn.lessons.sitting import KeptLesson, keep_progress, read_progress
-    from foretrace.schema.documents import encode
-    from foretrace.show.render.lesson_page import end_text, title_text
 
     lesson = sitting.lesson
     click.echo(title_text(lesson, bold=use.shows_bold()), err=as_json)
@@ -160,7 +160,7 @@ def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
 
     Ctrl+C raises `click.Abort`.
     """
-    from foretrace.show.render.lesson_page import asked_text, marked_text
+    from foretrace.learn.lessons.lines import asked_text, marked_text
 
     bold, asked = use.shows_bold(), sitting.asked(sitting.at)
     click.echo(f"\n{asked_text(asked, bold=bold)}", err=to_stderr)

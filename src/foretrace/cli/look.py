@@ -16,11 +16,11 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from foretrace.analyze.steering import Steering
+    from foretrace.base.terminal import Section
+    from foretrace.look.overview import Overview
+    from foretrace.look.steering import Steering
     from foretrace.read.folder import FolderContents
-    from foretrace.schema.ledger import LedgerEntry, NoteEntry
-    from foretrace.show.overview.page import Overview
-    from foretrace.show.render.terminal import Section
+    from foretrace.read.ledger import LedgerEntry, NoteEntry
 
     # the document, what draws it, and why --strict must fail, if so
     Answer = tuple[Struct, Callable[[], list[Section]], str]
@@ -127,8 +127,8 @@ def command(
             raise UsageError("--guess answers as text or with --json")
         return ask(trace, then, answers, reading, as_json=form == "json")
     if fixes:
-        from foretrace.show.overview.predictions import predict_fixes
-        from foretrace.show.render.fixes_page import page_of_fixes
+        from foretrace.look.fixes_lines import page_of_fixes
+        from foretrace.look.predictions import predict_fixes
 
         opened = reading.trace(trace, captures)
         use.warn_of_loss(opened)
@@ -136,10 +136,10 @@ def command(
         use.answer_in_sections(form, predicted, lambda: page_of_fixes(predicted))
         return 1 if reading.fails(opened) else 0
     from foretrace.read.folder import searched
-    from foretrace.schema.documents.tries import read_tried
+    from foretrace.read.tried import read_tried
 
     if tried := read_tried(trace):
-        from foretrace.show.render.try_page import page as try_page
+        from foretrace.record.tries.lines import page as try_page
 
         use.answer_in_sections(form, tried, lambda: try_page(tried))
         return 0
@@ -188,8 +188,8 @@ def _look(
     steering: Steering,
 ) -> tuple[Overview, str]:
     """One trace, and why --strict must fail; files beside it that cannot be read are odd."""
-    from foretrace.schema.run_record import read_run
-    from foretrace.show.overview.reading import overview_of
+    from foretrace.look.reading import overview_of
+    from foretrace.read.run_record import read_run
 
     cache, limits = reading.cache, reading.limits
     with use.lean():
@@ -201,10 +201,10 @@ def _look(
 
 
 def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Section]:
-    from foretrace.show.render import look_page
+    from foretrace.look import lines as look_page
 
     if explain is not None:
-        from foretrace.show.render.manual_page import explained
+        from foretrace.learn.manual import explained
 
         return explained(found.look, explain)
     every = [name for name in EVERY if name != "modules" or found.look.modules]
@@ -214,17 +214,17 @@ def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int
 def _region(
     trace: str, name: str, captures: str | None, top: int, reading: use.Reading
 ) -> list[Section]:
-    from foretrace.show.overview import look_region
-    from foretrace.show.render.look_page import region_page
+    from foretrace.look import look_region
+    from foretrace.look.lines import region_page
 
     return region_page(look_region(reading.trace(trace, captures), name), top)
 
 
 def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section]:
     from foretrace.learn.ladder import rungs
-    from foretrace.model.opening import shown
-    from foretrace.show.overview import look_region
-    from foretrace.show.render.look_page import beside_page
+    from foretrace.look import look_region
+    from foretrace.look.lines import beside_page
+    from foretrace.trace.opening import shown
 
     found = []
     traces = [reading.trace(path) for path in paths]
@@ -242,13 +242,13 @@ def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section
 def _look_set(
     trace: str, inside: FolderContents, reading: use.Reading, steering: Steering, *, whole: bool
 ) -> Answer:
-    from foretrace.model.opening import shown
-    from foretrace.show.overview.reading import look_set
+    from foretrace.look.reading import look_set
+    from foretrace.trace.opening import shown
 
     found = look_set(trace, inside, reading.limits, cache=reading.cache, steering=steering)
 
     def page() -> list[Section]:
-        from foretrace.show.render.set_page import first_screen, sections
+        from foretrace.look.set_lines import first_screen, sections
 
         root = shown(trace)
         return sections(root, found) if whole else first_screen(root, found, use.width())

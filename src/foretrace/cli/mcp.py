@@ -70,7 +70,7 @@ class Tools:
     def traces(self) -> str:
         """The files that can be asked about, and packaged recordings by name."""
         from foretrace.read import recordings
-        from foretrace.schema.run_record import SUFFIX
+        from foretrace.read.run_record import SUFFIX
 
         found = [
             str(path.relative_to(folder))
@@ -188,7 +188,7 @@ def print_events() -> None:
     """Print events of a trace, as another process that answers one question."""
     import foretrace
     from foretrace.base.budget import Limits, ceiling
-    from foretrace.show.render.export import csv_parts
+    from foretrace.pages.export.tables import csv_parts
 
     path, *events = sys.argv[1:]
     with ceiling("", Limits()):

@@ -11,8 +11,8 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.model.allocator.view import MemoryView
-    from foretrace.schema.snapshot import Snapshot
+    from foretrace.read.snapshot_tables import Snapshot
+    from foretrace.trace.allocator.view import MemoryView
 
 # how pickles begin, and files packed with gzip, xz and zstd
 _BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
@@ -56,8 +56,8 @@ def command(
     if other is not None:
         if html:
             raise UsageError("--html draws one snapshot: leave the other one out")
-        from foretrace.show.overview.allocator import memory_changes, memory_document
-        from foretrace.show.render.memory_page import changes_page
+        from foretrace.memory.document import memory_changes, memory_document
+        from foretrace.memory.lines import changes_page
 
         sides = [memory_document(_held(path, reading)) for path in (snapshot, other)]
         changed = memory_changes(*sides)
@@ -66,9 +66,9 @@ def command(
     if snapshot == "-":
         stdin: Any = sys.stdin.buffer
         if sys.stdin.isatty() or not stdin.peek(6)[:6].startswith(_BINARY):
-            from foretrace.read.oom_text import LONGEST, read_oom_text
-            from foretrace.show.overview.allocator import out_of_memory_document
-            from foretrace.show.render.memory_page import oom_page
+            from foretrace.memory.document import out_of_memory_document
+            from foretrace.memory.lines import oom_page
+            from foretrace.memory.oom_text import LONGEST, read_oom_text
 
             if sys.stdin.isatty():
                 click.echo("paste the error, then press Ctrl-D", err=True)
@@ -76,8 +76,8 @@ def command(
             explained = out_of_memory_document(read_oom_text(text))
             use.answer_in_sections(form, explained, lambda: oom_page(explained))
             return 0
-    from foretrace.show.overview.allocator import memory_document
-    from foretrace.show.render.memory_page import page
+    from foretrace.memory.document import memory_document
+    from foretrace.memory.lines import page
 
     target = use.new_file(html, overwrite=overwrite) if html else None
     held = _held(snapshot, reading)
@@ -86,8 +86,8 @@ def command(
 
     use.answer_in_sections(form, found, lambda: page(found, top=top))
     if target is not None:
-        from foretrace.show.html.memory_html import memory_html
-        from foretrace.show.html.page import write_page
+        from foretrace.pages.memory_html import memory_html
+        from foretrace.pages.page import write_page
 
         use.say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
     return 1 if reading.strict and found.lost else 0
@@ -95,12 +95,12 @@ def command(
 
 def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
     """The devices of a snapshot, with the modules of a trace that lies beside it."""
-    from foretrace.model.allocator.view import memory_views
     from foretrace.read.snapshot import trace_beside
+    from foretrace.trace.allocator.view import memory_views
 
     views = memory_views(held)
     if (trace := trace_beside(path)) is not None:
-        from foretrace.model.allocator.from_trace import module_names
+        from foretrace.memory.from_trace import module_names
 
         opened = reading.trace(str(trace))
         for view in views:
@@ -110,11 +110,11 @@ def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
 
 def _held(path: str, reading: use.Reading) -> Snapshot:
     """A snapshot, or the memory events of a trace."""
-    from foretrace.model.allocator.view import is_trace
     from foretrace.read.snapshot import read_snapshot
+    from foretrace.trace.allocator.view import is_trace
 
     if not is_trace(path):
         return read_snapshot(path, reading.limits)
-    from foretrace.model.allocator.from_trace import snapshot_of_trace
+    from foretrace.memory.from_trace import snapshot_of_trace
 
     return snapshot_of_trace(reading.trace(path), path)

@@ -151,8 +151,8 @@ def _as_job(
 ) -> int:
     """Record elsewhere, with the options of this line that are about the recording."""
     from foretrace.base.budget import Limits
+    from foretrace.base.terminal import plain
     from foretrace.record import hf_job
-    from foretrace.show.render.terminal import plain
 
     own, words = {*job, "folder", "no_look", "as_json", "overwrite"}, list[str]()
     for option in context.command.params:
@@ -188,9 +188,9 @@ def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[
 def _failure(snapshot: Path) -> str:
     """What wanted memory, and what held it."""
     try:
+        from foretrace.memory.document import memory_document
+        from foretrace.memory.lines import failure_text
         from foretrace.read.snapshot import read_snapshot
-        from foretrace.show.overview.allocator import memory_document
-        from foretrace.show.render.memory_page import failure_text
 
         return failure_text(memory_document(read_snapshot(str(snapshot))).device)
     except (ImportError, ForetraceError) as problem:

@@ -12,7 +12,7 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from foretrace.analyze.steering import Steering
+    from foretrace.look.steering import Steering
 
 
 @click.command("report", epilog="See: foretrace docs report")
@@ -48,11 +48,11 @@ def command(
     steps. The JSON of foretrace try and a memory snapshot (.pickle) have pages of their own. The
     file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
-    from foretrace.schema.documents.lab import LadderDocument
-    from foretrace.schema.documents.tries import TryDocument, read_tried
-    from foretrace.show.html import write_report
-    from foretrace.show.html.page import write_page
-    from foretrace.show.html.report import marked_guesses, read_answer, try_html
+    from foretrace.pages import write_report
+    from foretrace.pages.page import write_page
+    from foretrace.pages.report import marked_guesses, read_answer, try_html
+    from foretrace.read.tried import TryDocument, read_tried
+    from foretrace.record.lab_documents import LadderDocument
 
     target = use.new_file(out, overwrite=overwrite)
     alone = step is None and not ladder and not tried
@@ -84,11 +84,11 @@ def command(
 
 
 def _memory(path: str, target: Path, reading: use.Reading) -> int:
-    from foretrace.model.allocator.view import memory_views
+    from foretrace.memory.document import memory_document
+    from foretrace.pages.memory_html import memory_html
+    from foretrace.pages.page import write_page
     from foretrace.read.snapshot import read_snapshot
-    from foretrace.show.html.memory_html import memory_html
-    from foretrace.show.html.page import write_page
-    from foretrace.show.overview.allocator import memory_document
+    from foretrace.trace.allocator.view import memory_views
 
     snapshot = read_snapshot(path, reading.limits)
     views = memory_views(snapshot)
@@ -100,13 +100,13 @@ def _memory(path: str, target: Path, reading: use.Reading) -> int:
 def _job(
     path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
-    from foretrace.analyze.guess.guess_files import given
-    from foretrace.analyze.guess.marking import check_job, document
-    from foretrace.analyze.guess.parsing import parse_job_or_error
-    from foretrace.analyze.jobs.lanes import default_ranks, lanes
     from foretrace.base.files import write_text
-    from foretrace.show.html.job_report import job_html
-    from foretrace.show.overview.job_verdict import overview_of_job
+    from foretrace.check.guess_files import given
+    from foretrace.check.marking import check_job, document
+    from foretrace.check.parsing import parse_job_or_error
+    from foretrace.jobs.lanes import default_ranks, lanes
+    from foretrace.jobs.verdict import overview_of_job
+    from foretrace.pages.job_report import job_html
 
     guesses = given(texts, [file] if file else [], parse_job_or_error)
     with reading.job(path) as job:

@@ -9,7 +9,7 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.analyze.steering import Steering
+    from foretrace.look.steering import Steering
 
 
 @click.command("serve", epilog="See: foretrace docs serve")
@@ -29,9 +29,9 @@ def command(
     served when any trace was repaired, lost records or is odd.
     """
     from foretrace.base.budget import waiting
-    from foretrace.model.opening import open_all
-    from foretrace.show.render.terminal import plain
-    from foretrace.show.serve.run import prepare, prepare_snapshot
+    from foretrace.base.terminal import plain
+    from foretrace.pages.serve.run import prepare, prepare_snapshot
+    from foretrace.trace.opening import open_all
 
     path = path or use.project_traces()
     cache, limits = reading.cache, reading.limits

@@ -11,7 +11,7 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+    from foretrace.trace.trace import Trace
 
 THEN = "Now look: the MLP of the last question as it is, and what compiling changed."
 EAGER, COMPILED = (f"mlp_{form}_64x128x768x3072_bf16" for form in ("eager", "compiled"))
@@ -32,8 +32,8 @@ def command(card: str, no_ask: bool, out: str, reading: use.Reading) -> int:
     """
     from foretrace.learn.ladder.climb import climb_recorded
     from foretrace.learn.lessons import lessons
+    from foretrace.learn.lessons.lines import claims_text, next_text
     from foretrace.read import recordings
-    from foretrace.show.render.lesson_page import claims_text, next_text
 
     paths = recordings.ladder(card)
     _guesses(reading, asks=not no_ask and sys.stdin.isatty() and sys.stdout.isatty())
@@ -52,8 +52,8 @@ def _guesses(reading: use.Reading, *, asks: bool) -> None:
     """The questions: asked one by one, or told with their answers."""
     from foretrace.cli.lesson import ask
     from foretrace.learn.lessons import tour
+    from foretrace.learn.lessons.lines import asked_text, end_text, told_text, tour_title
     from foretrace.learn.lessons.sitting import Sitting, right_answer
-    from foretrace.show.render.lesson_page import asked_text, end_text, told_text, tour_title
 
     sitting = Sitting(tour(), reading.trace)
     click.echo(tour_title(asks=asks, bold=use.shows_bold()))
@@ -78,9 +78,9 @@ def _part(name: str, text: Callable[[], str]) -> None:
 
 
 def _look(path: str, reading: use.Reading) -> str:
-    from foretrace.show.overview.reading import overview_of
-    from foretrace.show.render.look_page import first_screen
-    from foretrace.show.render.terminal import drawn
+    from foretrace.base.terminal import drawn
+    from foretrace.look.lines import first_screen
+    from foretrace.look.reading import overview_of
 
     found = overview_of(path, cache=reading.cache, limits=reading.limits)
     page = drawn(first_screen(found, use.width()), bold=use.shows_bold(), width=use.width())
@@ -88,17 +88,17 @@ def _look(path: str, reading: use.Reading) -> str:
 
 
 def _compared(traces: Sequence[Trace]) -> str:
-    from foretrace.analyze.compare import compare
-    from foretrace.show.render.comparison import comparison_text
+    from foretrace.compare import compare
+    from foretrace.compare.lines import comparison_text
 
     page = comparison_text(compare(*traces), 0, width=use.width(), bold=use.shows_bold())
     return f"$ foretrace compare {EAGER} {COMPILED}\n{page}"
 
 
 def _tried() -> str:
+    from foretrace.learn.lessons.lines import tried_text
     from foretrace.read import recordings
-    from foretrace.schema.documents.tries import read_tried
-    from foretrace.show.render.lesson_page import tried_text
+    from foretrace.read.tried import read_tried
 
     [(name, file)] = recordings.tries().items()
     document = read_tried(str(file))
@@ -112,7 +112,7 @@ def _report(traces: Sequence[Trace], card: str, out: str) -> str:
     import msgspec
 
     from foretrace.learn.ladder.climb import climb_recorded
-    from foretrace.show.html import write_report
+    from foretrace.pages import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))

@@ -55,10 +55,10 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     from msgspec.structs import replace
 
     from foretrace.base.files import scratch
+    from foretrace.pages.page import write_page
+    from foretrace.pages.report import try_html
     from foretrace.record.profiling import need_torch
-    from foretrace.show.html.page import write_page
-    from foretrace.show.html.report import try_html
-    from foretrace.show.render.try_page import page
+    from foretrace.record.tries.lines import page
 
     need_torch()
     from foretrace.record.tries.tournament import TryOptions
@@ -145,7 +145,7 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
 
 def _guessed(known: list[str]) -> Any:
     """The user's guess, before anything runs."""
-    from foretrace.schema.documents.tries import TriedGuess
+    from foretrace.read.tried import TriedGuess
 
     click.echo(f"Known fixes: {', '.join(known)}", err=True)
     which = click.prompt(

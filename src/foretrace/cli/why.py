@@ -9,7 +9,7 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.show.render.terminal import Section
+    from foretrace.base.terminal import Section
 
 
 @click.command("why", epilog="See: foretrace docs why")
@@ -55,9 +55,9 @@ def command(
     foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
-    from foretrace.analyze.why import explain, load, refuse_many, trace_of
-    from foretrace.model.compiled.assemble import assemble
     from foretrace.read.compiler import one_run, read
+    from foretrace.trace.compiled.assemble import assemble
+    from foretrace.why import explain, load, refuse_many, trace_of
 
     refuse_many(path)
     logs = read(path, reading.limits)
@@ -69,19 +69,19 @@ def command(
     why = explain(assemble(logs), trace, other)
 
     def page() -> list[Section]:
-        from foretrace.show.render import why_page
+        from foretrace.why import lines as why_page
 
         if kernel is not None:
             return why_page.kernel_pages(why, why.kernels, top)
         return use.parts_page(why_page, why, wanted, top, why_page.PARTS)
 
     if kernel is not None:
-        from foretrace.analyze.why.explained import kernels_named
+        from foretrace.why.explained import kernels_named
 
         why.kernels = kernels_named(why, kernel)
     if html:
-        from foretrace.show.html.page import write_page
-        from foretrace.show.html.report import why_html
+        from foretrace.pages.page import write_page
+        from foretrace.pages.report import why_html
 
         write_page(html, why_html(why), [path])
     use.answer_in_sections(form, why, page)

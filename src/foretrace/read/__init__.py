@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from foretrace.base import budget, notices
 from foretrace.base.budget import Limits
-from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import Tables
+from foretrace.read.ledger import LedgerBuilder
+from foretrace.read.tables import Tables
 
 if TYPE_CHECKING:
     from foretrace.read.bytestream import ByteStream

@@ -23,6 +23,7 @@ from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
+from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.remote import BLOCK, SMALL, RemoteFile, is_remote, open_remote
 from foretrace.read.unpack import (
     GZIP,
@@ -38,7 +39,6 @@ from foretrace.read.unpack import (
     unzip,
     unzstd,
 )
-from foretrace.schema.ledger import LedgerBuilder
 
 CHROME_HINT = "give a Chrome-trace JSON file as torch.profiler writes it"
 

@@ -19,7 +19,7 @@ from foretrace.read import entries
 from foretrace.read.bytestream import UNPACKED
 
 if TYPE_CHECKING:
-    from foretrace.schema.tables import Tables
+    from foretrace.read.tables import Tables
 
 FORMAT = 12  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
@@ -58,8 +58,8 @@ def _unpacked(content: memoryview) -> Tables:
     import msgspec
     import polars as pl
 
-    from foretrace.schema.ledger import Ledger
-    from foretrace.schema.tables import Tables
+    from foretrace.read.ledger import Ledger
+    from foretrace.read.tables import Tables
 
     length = int.from_bytes(content[-_LENGTH:], "little")
     meta = json.loads(bytes(content[-_LENGTH - length : -_LENGTH]))

@@ -21,7 +21,7 @@ from foretrace.base import budget
 from foretrace.base.errors import TraceError
 from foretrace.base.patterns import regex
 from foretrace.read.chrome_events import Event, listed
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 _HINT = "write it with `nsys export --type sqlite REPORT.nsys-rep`"
 _VERSION = regex(r"(?:_ptsz)?_v\d+(?:_ptsz)?$")  # of a CUDA call: cudaLaunchKernel_v7000

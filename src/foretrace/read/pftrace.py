@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from foretrace.base.errors import TraceError
 from foretrace.base.patterns import regex
 from foretrace.read.chrome_events import Event, listed
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 _DEPTH = 16  # of arguments inside arguments
 _HINT = "write Chrome JSON: prof.export_chrome_trace('trace.json.gz')"

@@ -26,9 +26,9 @@ from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.units import bytes_text
 from foretrace.read import unpickle
 from foretrace.read.bytestream import first_bytes, open_stream, reported
-from foretrace.schema.ledger import CODES, LedgerBuilder
-from foretrace.schema.run_record import SNAPSHOTS
-from foretrace.schema.snapshot import (
+from foretrace.read.ledger import CODES, LedgerBuilder
+from foretrace.read.run_record import SNAPSHOTS
+from foretrace.read.snapshot_tables import (
     ACTIONS,
     History,
     Mark,

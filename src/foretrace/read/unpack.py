@@ -23,7 +23,7 @@ from foretrace.base import budget
 from foretrace.base.budget import RATIO_FREE_BYTES, Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.patterns import regex
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 if TYPE_CHECKING:
     import zipfile

@@ -111,8 +111,7 @@ class StepRecording:
 
     def _tell(self, trace: os.PathLike[str], steps: int) -> None:
         def show() -> None:
-            from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
-            from foretrace.show.overview import look
+            from foretrace import look
 
             print(look(os.fspath(trace)), flush=True)
 

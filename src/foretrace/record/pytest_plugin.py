@@ -38,11 +38,11 @@ from foretrace.record.profiling.patches import KERNEL_NAMES, applied
 if TYPE_CHECKING:
     from collections import Counter
 
-    from foretrace.analyze.guess.expecting import Expect
-    from foretrace.analyze.guess.snapshots import SnapshotFile
-    from foretrace.model.trace import Trace
+    from foretrace.check.expecting import Expect
+    from foretrace.check.snapshots import SnapshotFile
+    from foretrace.check.verdict import Verdict
     from foretrace.record.profiling.compiler_records import CompilerRecords
-    from foretrace.schema.finding import Verdict
+    from foretrace.trace.trace import Trace
 
 
 _NO_TORCH = "kernel_trace records with torch: pip install torch"
@@ -174,7 +174,7 @@ class RecordedBlock:
         if self._trace is None:
             if self._profiler is not None:
                 raise UsageError("the block is still recording: use its trace after the `with`")
-            from foretrace.model import opening
+            from foretrace.trace import opening
 
             self._trace = opening.open(self.path, cache=False)
         return self._trace
@@ -182,14 +182,14 @@ class RecordedBlock:
     @property
     def kernels(self) -> Counter[str]:
         """The kernels of one step by name, as in a snapshot."""
-        from foretrace.analyze.guess.snapshots import kernels
+        from foretrace.check.snapshots import kernels
 
         return kernels(self.trace)
 
     @property
     def expect(self) -> Expect:
         """Predictions in Python: `assert t.expect.each_step.kernels == 5`."""
-        from foretrace.analyze.guess import expect
+        from foretrace.check import expect
 
         return expect(self.trace)
 
@@ -197,8 +197,8 @@ class RecordedBlock:
         self, *guesses: str, against: RecordedBlock | None = None, reason: str = ""
     ) -> list[Verdict]:
         """Mark predictions; a miss fails the test."""
-        from foretrace.analyze.guess import check
-        from foretrace.analyze.guess.parsing import parse_or_error
+        from foretrace.check import check
+        from foretrace.check.parsing import parse_or_error
 
         __tracebackhide__ = True
         parsed = [parse_or_error(text, reason) for text in guesses]
@@ -248,14 +248,14 @@ class KernelTraces:
         texts = [text for mark in self.item.iter_markers("guess") for text in _texts(mark)]
         if not texts:
             return False
-        from foretrace.analyze.guess.parsing import Guess, parse_or_error
+        from foretrace.check.parsing import Guess, parse_or_error
 
         guesses = [parse_or_error(text) for text in texts]
         return any(isinstance(each, Guess) and each.kind.records for each in guesses)
 
     def judge(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Remember the verdicts; fail on a miss, and on an unknown do what the settings say."""
-        from foretrace.show.render.verdicts import verdicts_text
+        from foretrace.check.lines import verdicts_text
 
         __tracebackhide__ = True
         self.verdicts += verdicts
@@ -271,8 +271,8 @@ class KernelTraces:
 
     def judge_marks(self) -> None:
         """Judge `max_kernels`, `no_sync` and `guess` on every block of the test."""
-        from foretrace.analyze.guess import check
-        from foretrace.analyze.guess.parsing import parse_or_error
+        from foretrace.check import check
+        from foretrace.check.parsing import parse_or_error
 
         __tracebackhide__ = True
         marks = list(self.item.iter_markers())
@@ -291,8 +291,8 @@ class KernelTraces:
 
     def compare(self, block: RecordedBlock, name: str) -> None:
         """Compare a block with its snapshot, or write the snapshot when there is none."""
-        from foretrace.analyze.guess.snapshots import SnapshotFile
-        from foretrace.analyze.guess.windows import Unknown
+        from foretrace.check.snapshots import SnapshotFile
+        from foretrace.check.windows import Unknown
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")
@@ -320,7 +320,7 @@ class KernelTraces:
             )
 
     def _compare(self, file: SnapshotFile, kernels: Counter[str]) -> None:
-        from foretrace.analyze.guess.snapshots import difference
+        from foretrace.check.snapshots import difference
 
         __tracebackhide__ = True
         found = difference(file.read(), kernels)
@@ -333,7 +333,7 @@ class KernelTraces:
 
     def keep(self) -> list[str]:
         """Copy the traces of a failed test to the folder that keeps them; returns the paths."""
-        from foretrace.analyze.guess.snapshots import file_stem
+        from foretrace.check.snapshots import file_stem
 
         paths = [block.path for block in self.blocks]
         recorded = [path for path in paths if path.parent == self.folder and path.exists()]
@@ -364,7 +364,7 @@ class KernelTraces:
 
     def section(self, kept: list[str]) -> str:
         """The section of a failure report: every verdict, what changed, and where the trace is."""
-        from foretrace.show.render.verdicts import verdicts_text
+        from foretrace.check.lines import verdicts_text
 
         verdicts = verdicts_text(self.verdicts) if self.verdicts else ""
         paths = "\n".join(f"the trace is kept in {path}" for path in kept)

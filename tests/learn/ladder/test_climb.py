@@ -14,16 +14,16 @@ import msgspec
 import pytest
 
 import foretrace
-from foretrace.analyze.compare.sentences import published_of
-from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
+from foretrace.check import check
 from foretrace.cli import main
+from foretrace.compare.sentences import published_of
 from foretrace.learn.claims import OUTCOMES, claims
 from foretrace.learn.ladder import climb as climbing
-from foretrace.model import opening
+from foretrace.learn.ladder.lines import claim_pages, climb_markdown
 from foretrace.read.recordings import folder
-from foretrace.schema.documents.lab import LadderDocument
-from foretrace.show.render.climb import claim_pages, climb_markdown
+from foretrace.record.lab_documents import LadderDocument
+from foretrace.trace import opening
 
 # Predictions of the articles on the H200: hold, do not hold, hold on the A100, imprecise, inconclusive.
 H200 = {

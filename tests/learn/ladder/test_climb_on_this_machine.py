@@ -20,7 +20,7 @@ pytestmark = [
 
 from foretrace.cli import main  # noqa: E402
 from foretrace.learn.ladder import climb as climbing  # noqa: E402
-from foretrace.show.render.climb import climb_text  # noqa: E402
+from foretrace.learn.ladder.lines import climb_text  # noqa: E402
 
 NO_COMPILER = "torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)"
 

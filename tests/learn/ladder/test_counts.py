@@ -14,7 +14,7 @@ import pytest
 
 from foretrace.base.errors import MissingError
 from foretrace.learn import ladder
-from foretrace.schema.rung import Choice
+from foretrace.record.rung import Choice
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

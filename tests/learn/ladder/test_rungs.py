@@ -15,7 +15,7 @@ import foretrace.read.recordings
 from foretrace.base.errors import MissingError
 from foretrace.learn import ladder
 from foretrace.learn.ladder.rungs import file_name
-from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
+from foretrace.record.rung import COMPILED, Choice, Rung, Setup
 from sweep import looped
 
 H200 = Path(foretrace.read.recordings.__file__).parent / "h200"

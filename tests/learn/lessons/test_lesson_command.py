@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from foretrace.cli import main
+from foretrace.learn.lessons.documents import LessonDocument
 from foretrace.learn.lessons.sitting import read_progress
-from foretrace.schema.documents.lesson import LessonDocument
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ import pytest
 import foretrace as ft
 from foretrace.base.errors import MissingError
 from foretrace.learn.lessons import lessons
+from foretrace.learn.lessons.documents import HowMany, Lesson, LessonStep, PickOne, Predict
+from foretrace.learn.lessons.lines import WIDTH, asked_text, end_text, marked_text, title_text
 from foretrace.learn.lessons.live import LiveRecordings, fitted
 from foretrace.learn.lessons.sitting import Sitting, right_answer
-from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
-from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from learn.lessons.test_lesson_playing import wrong_answers
 from sweep import looped
 

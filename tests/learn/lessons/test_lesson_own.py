@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyze.rules.sketch import Sketch, kernel
 from corpus.builder import TraceBuilder
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
+from foretrace.learn.lessons.documents import HowMany, LessonStep, PickOne
+from foretrace.learn.lessons.lines import WIDTH, asked_text, end_text, marked_text, title_text
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read import recordings
-from foretrace.schema.documents.lesson import HowMany, LessonStep, PickOne
-from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
+from look.rules.sketch import Sketch, kernel
 from opened_traces import open_made
 
 RECORDED = Path(__file__).parents[2] / "recorded"

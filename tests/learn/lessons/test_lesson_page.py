@@ -15,10 +15,10 @@ import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.learn.lessons import lesson, lessons
+from foretrace.learn.lessons.documents import HowMany, StepKey
 from foretrace.learn.lessons.lesson_page import answer_key, predictable
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.read.recordings import traces
-from foretrace.schema.documents.lesson import HowMany, StepKey
 
 
 @cache

@@ -12,10 +12,10 @@ import pytest
 import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lesson, lessons, read_lesson
+from foretrace.learn.lessons.documents import HowMany, Lesson, LessonStep, PickOne, Predict
+from foretrace.learn.lessons.lines import marked_text
 from foretrace.learn.lessons.scene import Scene, filled
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
-from foretrace.schema.documents.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
-from foretrace.show.render.lesson_page import marked_text
 from sweep import looped
 
 LESSONS = lessons()

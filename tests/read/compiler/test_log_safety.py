@@ -15,8 +15,8 @@ from read.test_safety import FORBIDDEN, WATCH
 ALLOWED = ("compile",)
 READ = """
 def read(path, limits):
-    from foretrace.analyze import why
-    from foretrace.schema.documents import encode
+    from foretrace import why
+    from foretrace.base.documents import encode
     try:
         encode(why.explain(why.load(path), None))
     except ForetraceError:

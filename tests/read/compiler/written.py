@@ -10,7 +10,7 @@ from typing import Any
 
 from foretrace.base.budget import Limits
 from foretrace.read.compiler.reader import LogFile
-from foretrace.schema.ledger import Ledger, LedgerBuilder
+from foretrace.read.ledger import Ledger, LedgerBuilder
 
 Made = tuple[dict[str, Any], str | None]  # metadata, payload
 

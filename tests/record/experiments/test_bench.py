@@ -19,12 +19,8 @@ from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import main
 from foretrace.kernels.bench import contenders, subjects
 from foretrace.kernels.bench.run import error, in_new_process
-from foretrace.schema.documents.lab import (
-    BenchDocument,
-    BenchRow,
-    ContenderTimes,
-)
-from foretrace.show.render.experiments import bench_text
+from foretrace.record.lab_documents import BenchDocument, BenchRow, ContenderTimes
+from foretrace.record.lab_lines import bench_text
 
 
 def _timing(device: float, call: float) -> ContenderTimes:

@@ -16,9 +16,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls")]
 
-from foretrace.analyze.compare.measure import Sample  # noqa: E402
 from foretrace.base.errors import MissingError, UsageError  # noqa: E402
 from foretrace.cli import main  # noqa: E402
+from foretrace.compare.measure import Sample  # noqa: E402
 from foretrace.learn import ladder  # noqa: E402
 from foretrace.record.experiments import timing  # noqa: E402
 from foretrace.record.experiments.shapes import (  # noqa: E402
@@ -26,8 +26,8 @@ from foretrace.record.experiments.shapes import (  # noqa: E402
     shapes,
 )
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
-from foretrace.schema.documents.lab import ShapesDocument  # noqa: E402
-from foretrace.schema.rung import Choice  # noqa: E402
+from foretrace.record.lab_documents import ShapesDocument  # noqa: E402
+from foretrace.record.rung import Choice  # noqa: E402
 
 ON_CPU = Choice(device="cpu", dtype="fp32")
 

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from foretrace.record.profiling import run_record  # noqa: E402
 from foretrace.record.profiling.run_record import RunRecord  # noqa: E402
-from show.share import secrets  # noqa: E402
+from pages.export import secrets  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

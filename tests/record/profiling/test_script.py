@@ -15,7 +15,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.cli import main
-from foretrace.model.cpu_ops import cpu_call
+from foretrace.trace.cpu_ops import cpu_call
 
 torch = pytest.importorskip("torch")
 from foretrace.base.errors import UsageError  # noqa: E402

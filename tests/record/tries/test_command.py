@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 from foretrace.cli import main
-from foretrace.schema.documents.tries import TryDocument
+from foretrace.read.tried import TryDocument
 from record.tries.test_tournament import FACTORS, MadeUp
 
 pytestmark = pytest.mark.torch

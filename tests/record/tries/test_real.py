@@ -162,7 +162,7 @@ def test_every_fix_has_a_manual_and_a_line_to_write() -> None:
 
 
 def test_fixes_name_predictions_that_exist() -> None:
-    from foretrace.analyze.fixes import fixes
+    from foretrace.look.fixes import fixes
 
     known = {each.name for each in fixes()}
     assert {name for each in applied().values() for name in each.realises} <= known

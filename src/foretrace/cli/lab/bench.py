@@ -14,7 +14,7 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.kernels.bench.subjects import BenchSubject
-    from foretrace.schema.documents.lab import BenchDocument
+    from foretrace.record.lab_documents import BenchDocument
 
 _OUTPUT = click.Path(path_type=Path)
 _DTYPES = click.Choice(("bfloat16", "float16", "float32"))
@@ -121,7 +121,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 @use.as_json
 def show(files: tuple[Path, ...], as_json: bool) -> None:
     """Show results from files; several files make one table."""
-    from foretrace.schema.documents.lab import joined_bench, read_bench
+    from foretrace.record.lab_documents import joined_bench, read_bench
 
     _show(joined_bench(read_bench(path) for path in files), as_json)
 
@@ -159,7 +159,7 @@ def _measure(
 
 
 def _show(results: BenchDocument, as_json: bool) -> None:
-    from foretrace.show.render.experiments import bench_text
+    from foretrace.record.lab_lines import bench_text
 
     click.echo(results.text() if as_json else bench_text(results), nl=False)
 

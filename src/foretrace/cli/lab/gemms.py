@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli import _options as use
-from foretrace.schema import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
 
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
@@ -27,9 +27,9 @@ def command(
     M is rows (tokens), N output features, K what is summed: x is MxK, the result MxN. A shape that
     was not measured gets the nearest one that was. This needs neither a GPU nor torch.
     """
-    from foretrace.names.gemms import answers, table
-    from foretrace.schema.documents.gemms import GemmsDocument, MatmulSize
-    from foretrace.show.render.gemms_page import page
+    from foretrace.work.gemms import answers, table
+    from foretrace.work.gemms.documents import GemmsDocument, MatmulSize
+    from foretrace.work.gemms.lines import page
 
     known = table.shipped()
     kind = MatmulSize(1, 1, 1, layout, dtype, epilogue)

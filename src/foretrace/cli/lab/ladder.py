@@ -53,7 +53,7 @@ def command(
     from foretrace.base.files import scratch
     from foretrace.learn.claims import FAILS
     from foretrace.learn.ladder.climb import climb_here, climb_recorded
-    from foretrace.show.render.climb import claim_text, climb_markdown, climb_summary, climb_text
+    from foretrace.learn.ladder.lines import claim_text, climb_markdown, climb_summary, climb_text
 
     if (recorded or claim) and (keep or device):
         with_trace = "--recorded" if recorded else "--claim"

@@ -43,8 +43,8 @@ def command(
     Each figure is the median of several runs on random data (on a CPU, which others use as well,
     the fastest). What cannot be measured here is listed with the reason.
     """
-    from foretrace.names import devices
-    from foretrace.show.render.roofs_page import page
+    from foretrace.look.roofs_lines import page
+    from foretrace.work import devices
 
     if show is not None:
         document, place = devices.shown_roofs(show), None

@@ -13,7 +13,7 @@ from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
 from foretrace.cli import _options as use
 from foretrace.cli.record import recording_options, show
-from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
+from foretrace.record.rung import COMPILED, MODES, Choice, Option, Rung
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 

@@ -8,7 +8,7 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
-from foretrace.schema.rung import Choice
+from foretrace.record.rung import Choice
 
 
 @click.command("shapes", epilog="See: foretrace docs shapes")
@@ -34,7 +34,7 @@ def command(rung: str, contenders: str, recorded: str | None, form: str, **rest:
     and its other variants. Each visits the same shapes in the same order and starts with nothing
     compiled, like a server that sees one shape after another.
     """
-    from foretrace.show.render.experiments import shapes_page
+    from foretrace.record.lab_lines import shapes_page
 
     every, choice = rest.pop("all"), Choice(**rest)
     if recorded:
@@ -43,7 +43,7 @@ def command(rung: str, contenders: str, recorded: str | None, form: str, **rest:
         from msgspec import json
 
         from foretrace.read import recordings
-        from foretrace.schema.documents.lab import ShapesDocument
+        from foretrace.record.lab_documents import ShapesDocument
 
         content = recordings.shapes_run(rung, recorded).read_bytes()
         document = json.decode(content, type=ShapesDocument)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.learn.ladder.rungs import ORDER, file_name, rung, rungs
 from foretrace.record.profiling import need_torch
-from foretrace.schema.rung import Choice, Rung
+from foretrace.record.rung import Choice, Rung
 
 if TYPE_CHECKING:
     from foretrace.record.profiling.window import Capture

@@ -13,7 +13,7 @@ from torch.profiler import record_function
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.learn.ladder.gated_mlps import GeGLU, gated_mlp
-from foretrace.schema.rung import Built, Setup
+from foretrace.record.rung import Built, Setup
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 

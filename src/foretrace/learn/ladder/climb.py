@@ -13,11 +13,13 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.sentences import changed_work, published, same_work
-from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text
+from foretrace.check import check, parse
+from foretrace.check.verdict import Verdict
+from foretrace.compare import compare
+from foretrace.compare.documents import ChangeEntry
+from foretrace.compare.sentences import changed_work, published, same_work
 from foretrace.learn.claims import (
     OUTCOMES,
     SAID_BY,
@@ -29,12 +31,9 @@ from foretrace.learn.claims import (
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import run
 from foretrace.learn.ladder.rungs import STOPS, Stop, rung
-from foretrace.model import opening
-from foretrace.model.trace import Trace
 from foretrace.read import recordings
-from foretrace.record.profiling import need_torch
-from foretrace.schema.documents.compare import ChangeEntry
-from foretrace.schema.documents.lab import (
+from foretrace.read.run_record import read_run
+from foretrace.record.lab_documents import (
     ClaimCounts,
     LadderDocument,
     MarkedClaim,
@@ -42,8 +41,9 @@ from foretrace.schema.documents.lab import (
     SkippedSetup,
     UnmarkedClaim,
 )
-from foretrace.schema.finding import Verdict
-from foretrace.schema.run_record import read_run
+from foretrace.record.profiling import need_torch
+from foretrace.trace import opening
+from foretrace.trace.trace import Trace
 
 SCHEMA = 2
 # Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the

@@ -15,7 +15,7 @@ from typing import Any
 
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError, nearest
-from foretrace.schema.rung import COMPILED, GRAPHS, Built, Choice, Option, Rung, Setup
+from foretrace.record.rung import COMPILED, GRAPHS, Built, Choice, Option, Rung, Setup
 
 
 def _rung(name: str, options: dict[str, Any], **rest: Any) -> Rung:

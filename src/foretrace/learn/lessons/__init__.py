@@ -2,7 +2,7 @@
 
 A file of `texts` holds text, code and questions, and no answer: a `scene` is a recording that marks
 predictions and measures facts, a `sitting` is a lesson while it is played, and `own` makes
-questions about any trace. Everything here returns Structs of `schema/documents/lesson.py`;
+questions about any trace. Everything here returns Structs of `learn/lessons/documents.py`;
 `render/lesson_page.py` draws them. Other packages add lessons through entry points in the group
 `foretrace.lessons`.
 """
@@ -19,7 +19,7 @@ from msgspec import convert
 
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
-from foretrace.schema.documents.lesson import (
+from foretrace.learn.lessons.documents import (
     HowMany,
     Lesson,
     LessonStep,

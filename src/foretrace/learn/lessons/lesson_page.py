@@ -15,16 +15,12 @@ from math import ceil, floor
 
 from msgspec import structs
 
-from foretrace.analyze.guess import Guess
-from foretrace.analyze.guess.traits import (
-    ABSENT,
-    UNSTATED,
-    Field,
-    described,
-    value_of,
-    value_text,
-)
-from foretrace.analyze.guess.words import (
+from foretrace.base.display import View
+from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
+from foretrace.check import Guess
+from foretrace.check.traits import ABSENT, UNSTATED, Field, described, value_of, value_text
+from foretrace.check.words import (
     DTYPES,
     FAMILY_WORDS,
     KERNEL_BOUNDS,
@@ -33,18 +29,9 @@ from foretrace.analyze.guess.words import (
     Compare,
     op_words,
 )
-from foretrace.base.errors import UsageError
-from foretrace.base.patterns import regex
 from foretrace.learn.lessons import lesson as lesson_of
 from foretrace.learn.lessons import lessons
-from foretrace.learn.lessons.own import own_sitting
-from foretrace.learn.lessons.scene import Scene
-from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_text
-from foretrace.model import opening
-from foretrace.model.trace import Trace
-from foretrace.names.families import MATMULS
-from foretrace.schema.display import View
-from foretrace.schema.documents.lesson import (
+from foretrace.learn.lessons.documents import (
     AskedStep,
     HowMany,
     KnownMeasure,
@@ -56,7 +43,13 @@ from foretrace.schema.documents.lesson import (
     Stated,
     StepKey,
 )
-from foretrace.show.html.lesson_html import lesson_html
+from foretrace.learn.lessons.html import lesson_html
+from foretrace.learn.lessons.own import own_sitting
+from foretrace.learn.lessons.scene import Scene
+from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_text
+from foretrace.trace import opening
+from foretrace.trace.trace import Trace
+from foretrace.work.families import MATMULS
 
 DECIMALS = range(4)  # more than anybody types; the page rounds what has more
 _OTHER = "987654321"  # a number that nobody gives: how all the others fare

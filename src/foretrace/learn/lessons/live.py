@@ -14,11 +14,11 @@ from msgspec import structs
 from foretrace.base import budget
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.learn.ladder.climb import by_recording, visit
+from foretrace.learn.lessons.documents import Lesson, LessonStep
 from foretrace.learn.lessons.scene import Opens
 from foretrace.learn.lessons.sitting import Sitting
-from foretrace.model.trace import Trace
 from foretrace.record.profiling import need_torch
-from foretrace.schema.documents.lesson import Lesson, LessonStep
+from foretrace.trace.trace import Trace
 
 Say = Callable[[str], None]
 

@@ -18,21 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.guess.evidence import GpuOperation
-from foretrace.analyze.guess.kinds.bounds import longest_gap
-from foretrace.analyze.guess.selection import working_ops
-from foretrace.analyze.guess.words import LONGEST
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
-from foretrace.learn.lessons.scene import MISSING, Scene, filled
-from foretrace.learn.lessons.sitting import Sitting, right_answer
-from foretrace.model.cpu_ops import bare
-from foretrace.model.reach import average, is_view
-from foretrace.model.trace import Trace
-from foretrace.names.families import decode
-from foretrace.read.recordings import typed_as
-from foretrace.schema.documents.lesson import (
+from foretrace.check.evidence import GpuOperation
+from foretrace.check.kinds.bounds import longest_gap
+from foretrace.check.selection import working_ops
+from foretrace.check.words import LONGEST
+from foretrace.learn.lessons.documents import (
     HowMany,
     Lesson,
     LessonStep,
@@ -40,6 +33,13 @@ from foretrace.schema.documents.lesson import (
     PickOne,
     Program,
 )
+from foretrace.learn.lessons.scene import MISSING, Scene, filled
+from foretrace.learn.lessons.sitting import Sitting, right_answer
+from foretrace.read.recordings import typed_as
+from foretrace.trace.cpu_ops import bare
+from foretrace.trace.reach import average, is_view
+from foretrace.trace.trace import Trace
+from foretrace.work.families import decode
 
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats

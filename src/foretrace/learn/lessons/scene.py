@@ -20,36 +20,29 @@ from functools import cached_property
 import numpy as np
 from msgspec import structs
 
-from foretrace.analyze.guess import Guess, parse
-from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.grammar import SLOTS
-from foretrace.analyze.guess.kinds.bounds import longest_gap
-from foretrace.analyze.guess.marking import mark
-from foretrace.analyze.guess.selection import Measure, Selection, middle, select, working_ops
-from foretrace.analyze.guess.traits import read_field, value_of, value_text
-from foretrace.analyze.guess.windows import (
-    Scope,
-    Unknown,
-    Window,
-    cpu_place,
-    split_scope,
-    windows_of,
-)
-from foretrace.analyze.guess.words import ParseFailure, read_selector, split
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
-from foretrace.model.bounds import measured_spans
-from foretrace.model.cpu_ops import TORCH_REGIONS, quotable_regions
-from foretrace.model.gpu import Gpu
-from foretrace.model.host import Host, step_number
-from foretrace.model.intervals import Ints
-from foretrace.model.metadata import device_of
-from foretrace.model.trace import Trace
+from foretrace.check import Guess, parse
+from foretrace.check.evidence import Evidence
+from foretrace.check.grammar import SLOTS
+from foretrace.check.kinds.bounds import longest_gap
+from foretrace.check.marking import mark
+from foretrace.check.selection import Measure, Selection, middle, select, working_ops
+from foretrace.check.traits import read_field, value_of, value_text
+from foretrace.check.verdict import Verdict
+from foretrace.check.windows import Scope, Unknown, Window, cpu_place, split_scope, windows_of
+from foretrace.check.words import ParseFailure, read_selector, split
+from foretrace.learn.lessons.documents import Lanes, LaneSlice
+from foretrace.look.document import roofs_entry
 from foretrace.read import recordings
-from foretrace.schema.documents.lesson import Lanes, LaneSlice
-from foretrace.schema.finding import Verdict
-from foretrace.show.overview.look_document import roofs_entry
+from foretrace.trace.bounds import measured_spans
+from foretrace.trace.cpu_ops import TORCH_REGIONS, quotable_regions
+from foretrace.trace.gpu import Gpu
+from foretrace.trace.host import Host, step_number
+from foretrace.trace.intervals import Ints
+from foretrace.trace.metadata import device_of
+from foretrace.trace.trace import Trace
 
 Opens = Callable[[str], Trace]
 

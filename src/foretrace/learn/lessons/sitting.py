@@ -15,16 +15,14 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct, field
 
-from foretrace.analyze.compare.sentences import published
-from foretrace.analyze.guess import baseline
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
 from foretrace.base.patterns import regex
-from foretrace.learn.lessons.scene import Opens, Scene, filled, lanes, opened
-from foretrace.model.reach import average
-from foretrace.model.trace import Trace
-from foretrace.schema.documents.lesson import (
+from foretrace.check import baseline
+from foretrace.check.verdict import Verdict
+from foretrace.compare.sentences import published
+from foretrace.learn.lessons.documents import (
     AskedStep,
     HowMany,
     Lesson,
@@ -36,7 +34,9 @@ from foretrace.schema.documents.lesson import (
     PlayedStep,
     Predict,
 )
-from foretrace.schema.finding import Verdict
+from foretrace.learn.lessons.scene import Opens, Scene, filled, lanes, opened
+from foretrace.trace.reach import average
+from foretrace.trace.trace import Trace
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps

@@ -18,7 +18,7 @@ from foretrace.read.compiler.runs import (
     one_run,
     stranger,
 )
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 __all__ = [
     "CompilerLogs",

@@ -30,8 +30,8 @@ from foretrace.base.patterns import regex
 from foretrace.read.bytestream import first_bytes, open_stream, reported
 from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
 from foretrace.read.compiler.runs import LogRecord, TextRecord, manifest_of
+from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.unpack import zip_members
-from foretrace.schema.ledger import LedgerBuilder
 
 _GLOG = (
     rb"[VIWEC]\d{4} \d\d:\d\d:\d\d[.,]\d{3,9} (?P<process>\d{1,20}) ?"

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError, printable
 from foretrace.base.patterns import regex
-from foretrace.schema.ledger import Ledger, LedgerBuilder
+from foretrace.read.ledger import Ledger, LedgerBuilder
 
 
 class LogRecord(Struct, frozen=True, gc=False):

@@ -20,8 +20,8 @@ from foretrace.read.kineto.document import Document
 from foretrace.read.kineto.joined import Joined, event_rows, joined_arrays, json_text, mapped
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
 from foretrace.read.kineto.times import EventTimes, align, clock_of, time_order
-from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import KIND, KINDS, NONE, Tables
+from foretrace.read.ledger import LedgerBuilder
+from foretrace.read.tables import KIND, KINDS, NONE, Tables
 
 _NUMBERS = pl.List(pl.Int64)
 _SIZES = pl.List(_NUMBERS)

@@ -40,7 +40,7 @@ from foretrace.read.kineto.records import (
     repeats_length,
     sound_events,
 )
-from foretrace.schema.ledger import PLACES, LedgerBuilder
+from foretrace.read.ledger import PLACES, LedgerBuilder
 
 # an open one matches too: else each of its escaped quotes is tried up to the end
 _STRING = regex(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)

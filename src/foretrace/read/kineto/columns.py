@@ -26,7 +26,7 @@ from foretrace.read.kineto.records import (
     Event,
     kind_of,
 )
-from foretrace.schema.tables import KINDS, NONE
+from foretrace.read.tables import KINDS, NONE
 
 _TYPECODES = {"w": "q", "l": "i"}
 _HEX = regex(r"0[xX][0-9a-fA-F]{1,15}")

@@ -39,7 +39,7 @@ from foretrace.read.kineto.records import (
     more_lengths,
     sound_events,
 )
-from foretrace.schema.ledger import DAMAGE, LedgerBuilder
+from foretrace.read.ledger import DAMAGE, LedgerBuilder
 
 EVENTS_KEY = regex(rb'"traceEvents"\s*+:\s*+([\[{])')
 # torch begins every record with its phase

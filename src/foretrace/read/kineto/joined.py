@@ -16,7 +16,7 @@ from foretrace.base.arrays import Bools, Floats, Ints, Narrow, distinct
 from foretrace.base.patterns import regex
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.records import kind_of, kind_without_category
-from foretrace.schema.tables import KIND, KINDS, NAMELESS, WORK_KINDS
+from foretrace.read.tables import KIND, KINDS, NAMELESS, WORK_KINDS
 
 GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")

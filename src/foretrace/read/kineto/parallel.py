@@ -28,8 +28,8 @@ from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto.boundaries import Buffer, Undecided, last_boundary
 from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.document import EventReader
+from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.unpack import BLOCK
-from foretrace.schema.ledger import LedgerBuilder
 
 
 class DecodedPiece(msgspec.Struct):

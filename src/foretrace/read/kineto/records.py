@@ -21,8 +21,8 @@ from msgspec import Meta, Raw, Struct, field
 
 from foretrace.base.patterns import regex
 from foretrace.base.units import INT64, whole
-from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import KIND, NONE
+from foretrace.read.ledger import LedgerBuilder
+from foretrace.read.tables import KIND, NONE
 
 # kind <- the categories that writers of every era use for it, matched without case
 _WRITTEN = """

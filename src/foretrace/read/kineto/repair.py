@@ -19,7 +19,7 @@ from msgspec import Struct
 from foretrace.base.budget import Limits
 from foretrace.base.patterns import regex
 from foretrace.read.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.ledger import LedgerBuilder
 
 _SPACE = regex(r"[ \t\r\n]*+")
 _NUMBER = regex(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,\]}]|$)", re.A)

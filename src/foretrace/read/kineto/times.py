@@ -19,8 +19,8 @@ from foretrace.base.patterns import regex
 from foretrace.base.units import time_text, whole
 from foretrace.read.kineto.joined import GPU_WORK, Joined, is_one_of
 from foretrace.read.kineto.records import LAST_US, kind_of
-from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
+from foretrace.read.ledger import LedgerBuilder
+from foretrace.read.tables import KIND, KINDS, WORK_KINDS
 
 _DAY, _MINUTE = 86_400 * 10**9, 60 * 10**9
 _MOST_TOGETHER = 1 << 62

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from foretrace.base.errors import ForetraceError, MissingError, UsageError, first_line
-from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
+from foretrace.record.rung import COMPILED, Choice, Rung, Setup
 
 # A CPU's allocator has no error class of its own.
 _NO_MEMORY = "can't allocate memory"

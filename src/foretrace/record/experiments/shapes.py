@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from foretrace.analyze.compare.measure import measured
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
+from foretrace.compare.measure import measured
+from foretrace.read.compiler import rows as compiled
 from foretrace.record.experiments.machine import (
     compiler,
     device_name,
@@ -25,17 +26,16 @@ from foretrace.record.experiments.machine import (
     prepare,
 )
 from foretrace.record.experiments.timing import Call, paces
-from foretrace.record.profiling.compiler_records import CompileWatch
-from foretrace.record.profiling.window import batch
-from foretrace.schema import compiled
-from foretrace.schema.documents.lab import (
+from foretrace.record.lab_documents import (
     AgainstFirst,
     ContenderVisits,
     LeftOutContender,
     ShapesDocument,
     ShapeVisit,
 )
-from foretrace.schema.rung import Choice, Rung
+from foretrace.record.profiling.compiler_records import CompileWatch
+from foretrace.record.profiling.window import batch
+from foretrace.record.rung import Choice, Rung
 
 Shape = Mapping[str, Any]
 

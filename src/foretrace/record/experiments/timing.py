@@ -20,7 +20,7 @@ from foretrace.base import notices
 from foretrace.record.profiling.window import batch
 
 if TYPE_CHECKING:
-    from foretrace.analyze.compare.measure import Sample
+    from foretrace.compare.measure import Sample
 
 Call = Callable[[], object]
 # With eleven batches a side, identical programs are reported as different less than 1% of the time
@@ -57,7 +57,7 @@ class Pace:
 
 def paces(calls: Mapping[str, Call], *, on_gpu: bool) -> dict[str, Pace]:
     """The pace of each call; all of them must be warm."""
-    from foretrace.analyze.compare.measure import sample  # needs the reader; benchmarks do not
+    from foretrace.compare.measure import sample  # needs the reader; benchmarks do not
 
     ones = {name: max(batch(call, 1)[0], 1) for name, call in calls.items()}
     rounds = ROUNDS if ROUNDS * sum(ones.values()) < PATIENCE_NS else FEW_ROUNDS
@@ -76,7 +76,7 @@ def paces(calls: Mapping[str, Call], *, on_gpu: bool) -> dict[str, Pace]:
 
 def gpu_sample(times: Quartiles | None) -> Sample:
     """Microseconds with quartiles as nanoseconds with a spread."""
-    from foretrace.analyze.compare.measure import Sample
+    from foretrace.compare.measure import Sample
 
     if times is None:
         return Sample(None, None)

@@ -12,7 +12,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from foretrace.analyze.compare.measure import middle
+from foretrace.compare.measure import middle
 from foretrace.record.tries.rounds import Kept
 
 LEAST = 1.02

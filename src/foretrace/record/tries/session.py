@@ -149,7 +149,7 @@ class Session:
 class Switch:
     """One fix that needs no edit, inside the script's process; one with a `name` is tried.
 
-    Its docstring is the manual. `realises` are the predicted fixes (`analyze.fixes`) that it
+    Its docstring is the manual. `realises` are the predicted fixes (`look.fixes`) that it
     carries out. `tolerance` is how far losses may differ from those of the untouched script, as a
     share. A `fresh` one cannot be turned while the script runs: the whole process has it. A `rare`
     one is only tried on request. `environment` is set before its process starts. Of those in one

@@ -20,16 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import ForetraceError, UsageError, UserCodeError
-from foretrace.record.tries import judging, patch
-from foretrace.record.tries.rounds import (
-    OUT_OF_TIME,
-    Facts,
-    Kept,
-    Processes,
-    ProcessReport,
-    TrySpec,
-)
-from foretrace.schema.documents.tries import (
+from foretrace.read.tried import (
     DIFFERS,
     KEPT,
     NO_GAIN,
@@ -42,9 +33,18 @@ from foretrace.schema.documents.tries import (
     TriedPatch,
     TryDocument,
 )
+from foretrace.record.tries import judging, patch
+from foretrace.record.tries.rounds import (
+    OUT_OF_TIME,
+    Facts,
+    Kept,
+    Processes,
+    ProcessReport,
+    TrySpec,
+)
 
 if TYPE_CHECKING:
-    from foretrace.analyze.fixes import Predicted
+    from foretrace.look.fixes import Predicted
     from foretrace.record.tries.session import Switch
 
 Say = Callable[[str], None]
@@ -401,8 +401,8 @@ def _refused(found: ProcessReport) -> Exception:
 
 def _predicted(trace: Path) -> Predicted | None:
     """The replay of a typical step; None where it cannot be replayed."""
-    from foretrace.analyze.fixes import predicted
-    from foretrace.model.opening import open as open_trace
+    from foretrace.look.fixes import predicted
+    from foretrace.trace.opening import open as open_trace
 
     try:
         return predicted(open_trace(trace)) if trace.exists() else None

@@ -1,1 +1,0 @@
-"""Answers computed from traces: rules, comparisons, compiled code, jobs, guesses."""

@@ -1,0 +1,337 @@
+"""What every page for a terminal is made of: theme, safe text, tables, sections.
+
+Every name in a trace is untrusted: a raw ESC moves the cursor of a terminal, a bidi override turns
+a line around, a pipe ends a table cell, an equals sign starts a formula in a spreadsheet. All text
+goes through `plain`, `markdown` or `csv_cell` before it is shown.
+
+Every verdict is also a word, so a page is readable without colour.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from foretrace.base.units import (
+    DASH,
+    bytes_text,
+    count_text,
+    percent_text,
+    plural,
+    ratio_text,
+    time_text,
+)
+
+NORMAL, BOLD = "\x1b[0m", "\x1b[1m"
+_GREEN, _RED, _YELLOW, _CYAN = ("\x1b[1;32m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m")
+_WORDS = {
+    _GREEN: "GPU-BOUND FASTER SAME HOLDS YES hit",
+    _RED: "INCOMPLETE TRUST SLOWER ERROR MISS",
+    _YELLOW: "HOST-BOUND SYNC-BOUND COPY-BOUND COMMS-BOUND MIXED UNKNOWN INCONCLUSIVE NO unknown",
+    _CYAN: "DO-FIRST THEN COMPILE",
+}
+COLOURS = {word: colour for colour, words in _WORDS.items() for word in words.split()}
+
+
+def painted(word: str) -> str:
+    """A title or a label, for a terminal that shows colour."""
+    return f"{COLOURS.get(word.replace(' ', '-'), BOLD)}{word}{NORMAL}"
+
+
+# Printable by Unicode's rules and yet blank on screen: Hangul fillers and the Braille blank.
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`|[]()<>*_~$&@#!"})
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # the last are full-width
+
+
+def plain(text: str) -> str:
+    r"""Safe for a terminal: one line, and what a terminal acts on as escapes (`\x1b`, `\u202e`)."""
+    if text.isprintable() and not any(mark in text for mark in _BLANK):
+        return text
+    shown = {mark for mark in text if mark.isprintable() and mark not in _BLANK}
+    escaped = {mark: mark.encode("unicode_escape").decode() for mark in {*text} - shown}
+    return "".join(escaped.get(mark, mark) for mark in text)
+
+
+def markdown(text: str) -> str:
+    r"""Safe for a cell of a Markdown table: no markup, no HTML, no link, no mention, no new row."""
+    escaped = plain(text).translate(_MARKDOWN)
+    return escaped.replace("://", ":\\//").replace("www.", "www\\.").replace("WWW.", "WWW\\.")
+
+
+def csv_cell(text: str) -> str:
+    """Safe for a spreadsheet and a terminal: an apostrophe precedes what would be a formula."""
+    shown = plain(text)
+    # some spreadsheets strip blanks before they look
+    is_formula = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
+    return f"'{shown}" if is_formula else shown
+
+
+def stem(path: str) -> str:
+    """The name of a file, without its folder and what every trace ends with."""
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    for end in (".gz", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    return name
+
+
+NARROWEST = 8  # a column of words keeps this much, whatever the width
+MOST_OF_IT = 0.7  # of the room: a cut between words that leaves more empty says less
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[int] = (0,),
+    width: int = 100,
+    indent: str = "  ",
+) -> str:
+    """Columns in `left` hold words: aligned left, and cut where space is short, the first least."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    sizes = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
+    _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
+    for at in left[:1]:
+        names = _distinct([row[at] for row in cells], sizes[at])
+        for row, name in zip(cells, names, strict=True):
+            row[at] = name
+    return "\n".join(_line(row, sizes, left, indent) for row in (head, *cells))
+
+
+def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
+    """Narrow the widest column of words until all fit; the first counts least, then the last."""
+    for at in left:
+        sizes[at] = min(sizes[at], max(room, NARROWEST))
+    while sum(sizes) > room and left:
+        able = [at for at in left if sizes[at] > NARROWEST]
+        if not able:
+            return
+        weight = dict.fromkeys(left, 9) | {left[-1]: 6, left[0]: 5}
+        widest = max(able, key=lambda at: sizes[at] * weight[at])
+        sizes[widest] -= 1
+
+
+def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], indent: str) -> str:
+    shown = [
+        shorten(cell, size).ljust(size) if at in left else cell.rjust(size)
+        for at, (cell, size) in enumerate(zip(cells, sizes, strict=True))
+    ]
+    return (indent + "  ".join(shown)).rstrip()
+
+
+def _distinct(names: Sequence[str], size: int) -> list[str]:
+    """Names cut so that different ones stay different, if any cut at one place of all does that."""
+    different = len(set(names))
+    cuts = (cut for cut in _cuts(names, size) if len(set(cut)) == different)
+    return next(cuts, [shorten(name, size) for name in names])
+
+
+def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
+    """Between words, then anywhere: with the usual tail, longer ones, any; without the beginning
+    that all long names share.
+    """
+    tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
+    yield from ([shorten(name, size, tail) for name in names] for tail in tails[:3])
+    yield from ([_cut(name, size, tail) for name in names] for tail in tails)
+    long = [name for name in names if len(name) > size]
+    differ = (at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1)
+    common = next(differ, 0)
+    bare = [f"…{name[common:]}" if len(name) > size else name for name in names]
+    yield from ([_cut(name, size, tail) for name in bare] for tail in tails)
+
+
+def _tail(size: int) -> int:
+    return max((size - 1) // 3, 1)
+
+
+def _cut(text: str, size: int, tail: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1 - tail]}…{text[-tail:]}"
+
+
+def shorten(text: str, size: int, tail: int | None = None) -> str:
+    """The beginning and the end (a third, or `tail`) of a long text: names differ at both.
+
+    Cut between words where that leaves most of the room in use; else anywhere.
+    """
+    found = _cut(text, size, tail or _tail(size))
+    first, mark, last = found.partition("…")
+    if not mark or len(text) <= size:
+        return text
+    if " " in first and text[len(first)] != " ":
+        first = first.rpartition(" ")[0]
+    if " " in last and text[-len(last) - 1] != " ":
+        last = last.partition(" ")[2]
+    whole = f"{first.rstrip()}…{last}"
+    return whole if len(whole) >= MOST_OF_IT * size else found
+
+
+WIDTH, LINES = 100, 25  # of the first screen, where the terminal does not state its width
+_QUANTITY = r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title with labelled lines, paragraphs, bullets, a table, a line after it, and code.
+
+    A bullet is a line and a text below it. A labelled line is a word in front and what it says.
+    """
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    labelled: Sequence[tuple[str, str]] = ()
+    bullets: Sequence[tuple[str, str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    left: Sequence[int] = (0,)
+    after: str = ""
+    code: str = ""  # shown line by line, as it is
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything below the title."""
+        return bool(self.paragraphs or self.labelled or self.bullets or self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the first screen: a word in front, and what it says."""
+
+    label: str
+    text: str
+
+
+Column = str | Callable[[Any], str]  # a field of a row, or a function of the row
+_NUMBERS = ("rank", "step", "stage", "region")  # that count nothing
+_BY_END = {
+    "_ns": time_text,
+    "bytes": bytes_text,
+    "share": percent_text,
+    "noise": percent_text,
+    "ratio": ratio_text,
+    "gbps": lambda rate: f"{rate:.3g}",
+}
+
+
+def cell_text(row: object, column: Column) -> str:
+    """A cell of a table. The name of a field says its unit: times end in `_ns`."""
+    if callable(column):
+        return column(row)
+    value = getattr(row, column)
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, str) or column in _NUMBERS:
+        return str(value)
+    return next((text for end, text in _BY_END.items() if column.endswith(end)), count_text)(value)
+
+
+def listing(
+    title: str,
+    rows: Sequence[Any],
+    columns: Mapping[str, Column],
+    *,
+    top: int | None = None,
+    how: str = "",
+    what: str = "",
+    left: Sequence[int] = (0,),
+    after: str = "",
+) -> Section:
+    """A table with a row for each of `rows`, up to `top`, and a line about those left out."""
+    cells = [[cell_text(row, column) for column in columns.values()] for row in rows[:top]]
+    rest = "" if top is None else more_text(len(rows), top, how or f"--top {len(rows)}", what)
+    below = f"{after} {rest}".strip()
+    return Section(title, head=list(columns), rows=cells, left=left, after=below)
+
+
+def more_text(count: int, shown: int, how: str, what: str = "") -> str:
+    """`… and 3 more kernels (--kernels)`; empty where all are shown."""
+    more = count_text(count - shown)
+    words = plural(count - shown, f"more {what}") if what else f"{more} more"
+    return f"… and {words} ({how})" if count > shown else ""
+
+
+def bulleted(title: str, lines: Iterable[str]) -> Section:
+    """A bullet for each line."""
+    return Section(title, bullets=[(line, "") for line in lines])
+
+
+def filled(sections: Iterable[Section]) -> list[Section]:
+    """The sections that have anything below their titles."""
+    return [section for section in sections if section.filled]
+
+
+def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
+    """For a terminal of this width, readable without colour; `bold` marks titles and labels."""
+    return "\n\n".join("\n".join(_lines(section, width, bold)) for section in sections)
+
+
+def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) -> list[Section]:
+    """The page with as many rows as the first screen has room for, at most `most`."""
+    for rows in (most, *range(min(most - 1, LINES), -1, -1)):
+        found = page(rows)
+        if drawn(found, width=width).count("\n") < LINES:
+            break
+    return found
+
+
+def _lines(section: Section, width: int, bold: bool) -> Iterator[str]:
+    indent, deep = "  " if section.title else "", " " * 6
+    shown = painted if bold else str
+    if section.title:
+        yield shown(wrapped(section.title, "", "", width))
+    for text in section.paragraphs:
+        yield wrapped(text, indent, indent, width)
+    beside = " " * (max((len(label) for label, _ in section.labelled), default=0) + 2)
+    for label, text in section.labelled:
+        yield shown(label) + wrapped(text, beside, beside, width)[len(label) :]
+    for line, text in section.bullets:
+        yield wrapped(line, "  ", deep, width)
+        if text:
+            yield wrapped(text, deep, deep, width)
+    if section.rows:
+        yield table(section.head, section.rows, left=section.left, width=width)
+    if section.after:
+        yield wrapped(section.after, "  ", "  ", width)
+    for line in section.code.splitlines():
+        yield f"    {plain(line)}".rstrip()
+
+
+def wrapped(text: str, first: str, rest: str, width: int = WIDTH) -> str:
+    """Safe text in lines, broken at blanks, but not between a number and its unit."""
+    held = re.sub(_QUANTITY, "\u00a0", plain(text))
+    lines = textwrap.fill(
+        held, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+    return lines.replace("\u00a0", " ")
+
+
+def marked(sections: Sequence[Section]) -> str:
+    """As Markdown: a table per section, every text escaped."""
+    return "\n\n".join("\n\n".join(_marked(section)) for section in sections)
+
+
+def _marked(section: Section) -> list[str]:
+    parts = [f"## {markdown(section.title)}"] if section.title else []
+    parts += [markdown(text) for text in section.paragraphs]
+    parts += [f"**{markdown(label)}**: {markdown(text)}" for label, text in section.labelled]
+    bullets = [
+        f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
+        for line, text in section.bullets
+    ]
+    parts += ["\n".join(bullets)] if bullets else []
+    if section.rows:
+        rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
+        rows = [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
+        parts.append("\n".join(rows))
+    parts += [markdown(section.after)] if section.after else []
+    if section.code:  # with a fence that is longer than any run of backticks inside
+        longest = max(map(len, re.findall("`+", section.code)), default=0)
+        fence = "`" * max(longest + 1, 3)
+        parts.append("\n".join([fence, *map(plain, section.code.splitlines()), fence]))
+    return parts
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(markdown(cell) or " " for cell in cells) + " |"

@@ -1,0 +1,491 @@
+"""`foretrace look TRACE --json`: what one trace holds, and what the rules found in it.
+`foretrace look FOLDER --json`: every trace of a folder or zip.
+`foretrace look --fixes --json`: a step without the profiler, and with each fix that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from foretrace.base.display import Displayed
+from foretrace.read.ledger import LedgerEntry, LeftOut, NoteEntry
+from foretrace.work.traffic import CacheUse
+
+SCHEMA = 3
+
+
+class TraceEntry(Struct):
+    """Where a trace comes from, and its size."""
+
+    path: str
+    source: str
+    device: str | None
+    arch: str | None
+    rank: int | None
+    events: int
+    steps: int
+    regions: int
+
+
+class Totals(Struct, frozen=True):
+    """Counts and GPU time of the whole recording; times are null when no GPU event has one."""
+
+    kernels: int
+    memcpys: int
+    memsets: int
+    launches: int
+    syncs: int
+    gpu_busy_ns: int | None
+    gpu_span_ns: int | None
+    cpu_ops: int
+
+
+class LookVerdict(Struct, frozen=True):
+    """The answer: what bounds a step or call, what to do first, and what then.
+
+    `first` and `then` are empty where the trace proves no fix.
+    """
+
+    bound: str
+    text: str
+    first: str = ""
+    then: str = ""
+
+
+class StepTime(Struct, frozen=True):
+    """How long a step or call takes: as recorded, as its replay gives, and as it should be without
+    the profiler, with an interval; all in ns.
+    """
+
+    recorded_ns: float
+    replayed_ns: float
+    ns: float
+    low_ns: float
+    high_ns: float
+
+
+class FixEntry(Struct, frozen=True):
+    """A change to the program, and the time of a step with it as predicted, without the profiler.
+
+    `order` is what to do and `why` what was seen. `first` says what must go before this can be
+    done; such a fix is never the first advice. `risk` is what the user must check. `after_ns` is
+    the time of a step with the first fix and this one, `compiled_ns` that of a CUDA graph of fused
+    kernels (`mode="reduce-overhead"`), where both apply. `code` is what to write; "" if unknown.
+    """
+
+    name: str
+    order: str
+    why: str
+    ns: float
+    low_ns: float
+    high_ns: float
+    after_ns: float | None = None
+    first: str = ""
+    risk: str = ""
+    events: tuple[int, ...] = ()
+    compiled_ns: float | None = None
+    code: str = ""
+
+
+class TimePart(Struct, frozen=True):
+    """A part of a step: GPU work of one role (`busy`), GPU idle time of one cause (`idle`), or time
+    of a CPU (`cpu`).
+    """
+
+    kind: str
+    name: str
+    ns: float
+
+
+class Composition(Struct, frozen=True):
+    """What a step consists of, or a call or the recording (`per`): `parts` add up to `wall_ns`.
+
+    `recorded_ns` is the time with the profiler where `wall_ns` is predicted without it; idle time
+    then has the shares of its causes in the recording.
+    """
+
+    per: str
+    wall_ns: float
+    parts: list[TimePart]
+    recorded_ns: float | None = None
+
+
+class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
+    """GPU work under the name that the model's author would use.
+
+    `time` is in nanoseconds and, like `count`, per step where there are steps. `share` is of GPU
+    time.
+    """
+
+    name: str
+    time_ns: int
+    share: float
+    count: int | float
+    limited_by: str
+
+
+class ModuleRow(Struct, frozen=True):
+    """One nn.Module: its calls, and the kernels launched inside them with their time.
+
+    `total_ns` is the GPU time of all that belongs to it and to the modules that it calls: its
+    forward pass, its backward pass, and what activation checkpointing computed again. `share` is of
+    all GPU time. `flops` are those of its matmuls and attention, `mfu` their share of the peak
+    over `total_ns`; null where none is known. `memory_bytes` is what its calls allocated on the GPU
+    less what they freed, where the profiler recorded memory. `folded` counts the modules beside it
+    that are its equals, itself included. `path` has the modules around it, outermost first. Work
+    that no module owns has rows of its own with the kind "". The rows without a path add up to all
+    GPU time. A trace without GPU work has host time in `total_ns`, `share` and the three passes:
+    that of the module and its ops, which includes profiler overhead.
+    """
+
+    name: str
+    calls: int
+    kernels: int
+    gpu_ns: int
+    kind: str = ""
+    path: list[str] = []
+    total_ns: int = 0
+    share: float = 0.0
+    forward_ns: int = 0
+    backward_ns: int = 0
+    recomputed_ns: int = 0
+    flops: int | None = None
+    mfu: float | None = None
+    folded: int = 1
+    memory_bytes: int | None = None
+
+
+class StepRow(Struct, frozen=True):
+    """One profiler step.
+
+    `recorded_ns` is the time of the step in the recording, on all GPUs that it uses: what its
+    `gpu_busy_ns` leaves of it is idle. `gpu_idle_ns` is idle time between its own GPU operations.
+    `ops` and `ops_ns` are the host ops of a step that a CPU computed, and the time inside them.
+    """
+
+    name: str
+    index: int | None
+    cpu_ns: int
+    kernels: int
+    memcpys: int
+    memsets: int
+    gpu_busy_ns: int | None
+    gpu_idle_ns: int | None
+    bound: str
+    recorded_ns: int | None = None
+    ops: int | None = None
+    ops_ns: int | None = None
+
+
+class RegionRow(Struct, frozen=True):
+    """All calls of one `record_function` region; `gpu_ns_per_call` is the median call's."""
+
+    name: str
+    count: int
+    cpu_ns: int
+    kernels_per_call: int | float
+    roles_per_call: dict[str, int | float]
+    gpu_busy_ns: int | None
+    bound: str
+    gpu_ns_per_call: float | None = None
+
+
+class KernelRow(Struct, frozen=True):
+    """Kernels of one name and op shapes; `chain` holds the ops above, outermost first.
+
+    `source` is the line that launched it. `sources` are all lines that a compiled kernel comes
+    from, where the compiler's records are beside the trace. `cache_use` is of kernels that are
+    faster than HBM: which inputs can have been in L2.
+    """
+
+    name: str
+    short: str
+    family: str
+    role: str
+    fields: Mapping[str, Any]
+    count: int
+    per_step: int | float | None
+    total_ns: int | None
+    median_ns: int | float | None
+    min_ns: int | None
+    max_ns: int | None
+    ops: list[str]
+    chain: list[str]
+    flops: int | None
+    bytes: int | None
+    tflops: float | None
+    gbps: float | None
+    bound: str
+    roof_percent: float | None = None
+    limited_by: str = ""
+    cost_certainty: str = "none"
+    modules: list[str] = []
+    source: str | None = None
+    sources: list[str] = []
+    cache_use: CacheUse | None = None
+
+
+class RoofsEntry(Struct, frozen=True):
+    """The roofs that kernels are held against: 10^9 bytes per second, TFLOP/s by data type.
+
+    They are measured, or those of the datasheet; `l2_gbps` is null where L2 was not measured.
+    `datasheet` are the data types whose peak was not measured.
+    """
+
+    device: str
+    hbm_gbps: float
+    l2_gbps: float | None
+    l2_bytes: int | None
+    tflops: Mapping[str, float]
+    measured: bool
+    source: str
+    datasheet: tuple[str, ...] = ()
+
+
+class OpRow(Struct, frozen=True):
+    """All calls of one host op; `kernels` and `gpu_ns` are of what was launched anywhere below it.
+
+    `gpu_ns` is the sum of durations, as the profiler's table has it in `CUDA total`.
+    """
+
+    name: str
+    count: int
+    self_cpu_ns: int
+    total_cpu_ns: int
+    kernels: int | None
+    metadata_only: bool | None
+    gpu_ns: int | None = None
+
+
+class TraceMemory(Struct, frozen=True):
+    """The most GPU memory that was in use, and what it was.
+
+    It comes from the allocator's snapshot beside the trace (`source` is its file name, and `parts`
+    are bytes by category), or from the memory events of the trace (`source` is empty).
+    `before_bytes` were allocated before the recording; null where that is unknown.
+    """
+
+    device: str
+    peak_bytes: int
+    reserved_bytes: int | None
+    source: str = ""
+    parts: Mapping[str, int] = {}
+    before_bytes: int | None = None
+
+
+class CpuOpRow(Struct, frozen=True):
+    """Calls of one op at one place of the op tree of a step or call that a CPU computed.
+
+    The first row is the step or call itself, at depth 0: its own time is that outside of all ops.
+    `does` is `computes`, `metadata only`, or empty for what calls others. `note` says what a name
+    does not: which ops a generated kernel fuses, whose copy it is.
+    """
+
+    name: str
+    depth: int
+    count: int
+    total_ns: int
+    self_ns: int
+    does: str
+    note: str = ""
+
+
+class FindingEntry(Struct, frozen=True):
+    """What one rule says. `saves_ns` is what a fix saves as a replay of the step predicts it, and
+    `at_most_ns` what it saves at best, or alone a bound; per step if there are any.
+
+    `ranges` are the gaps that it is about, the longest first, at most 200: start, end, GPU.
+    """
+
+    rule: str
+    state: str
+    title: str
+    detail: str
+    at_most_ns: int | None
+    evidence: Mapping[str, Any]
+    events: list[int]
+    fix: str = ""
+    ranges: list[tuple[int, int, int]] = []
+    saves_ns: int | None = None
+
+
+class IgnoredEntry(Struct, frozen=True):
+    """A rule whose findings, or a fix whose advice, the user wants not to see (`how`: ignored, or
+    not selected), how many `findings` it has here, and the user's `reason`.
+    """
+
+    kind: str
+    name: str
+    findings: int
+    how: str
+    reason: str = ""
+
+
+class CollectiveRow(Struct, frozen=True):
+    """Collectives of one kind, type, message size and group; bandwidths as nccl-tests define them,
+    in 10^9 bytes per second, medians and those of the fastest.
+    """
+
+    collective: str
+    dtype: str
+    message_bytes: int
+    group_name: str | None
+    group_size: int | None
+    count: int
+    total_ns: int
+    median_ns: float | None
+    algorithm_gbps: float | None
+    bus_gbps: float | None
+    best_bus_gbps: float | None
+
+
+class ServingRow(Struct, frozen=True):
+    """Batches of one kind that a serving engine annotated: `prefill`, `decode` or `mixed`.
+
+    Medians over `batches`. `context` is the sum over the requests of a batch. `floor_ns` is the
+    time in which a batch can read its weights and cache (`floor_by` memory; weights where the
+    cache is not known) or do its FLOP (compute) at the GPU's peaks; null where most of the cost is
+    not known. `time_ns` leaves out `unrecorded_ns`, in which the host waits for GPU work that the
+    trace does not have.
+    """
+
+    kind: str
+    batches: int
+    requests: int
+    tokens: float
+    context: float | None
+    time_ns: int
+    gpu_busy_ns: int
+    tokens_per_s: float | None
+    bound: str
+    floor_ns: int | None
+    floor_by: str
+    mfu: float | None
+    mbu: float | None
+    profiled: bool
+    unrecorded_ns: int = 0
+
+
+class UnrecordedWait(Struct, frozen=True):
+    """A long wait of the host in which the trace has (almost) no GPU event: `ns` without one."""
+
+    call: str
+    op: str
+    ns: int
+    event: int
+
+
+class TrustEntry(Struct, frozen=True):
+    """What the recording lost, or what in it is distorted, and by what `cause`.
+
+    `effect` is what that does to the figures, `do` what to do, `reference` who met it before.
+    """
+
+    cause: str
+    count: int
+    text: str
+    effect: str = ""
+    do: str = ""
+    reference: str = ""
+
+
+class Look(Displayed, Struct, dict=True):
+    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
+
+    `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
+    GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
+    without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
+    or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
+    `fixes` are then empty. `memory` is None where nothing recorded it. `trust` is empty for a sound
+    recording; the most harmful cause comes first. `ignored` is what the rules and fixes say
+    beside that, which `--select`, `--ignore` or `[tool.foretrace]` left out. `composition` is None
+    where neither a GPU nor a CPU has a time.
+    """
+
+    schema: int
+    trace: TraceEntry
+    ledger: LedgerEntry
+    totals: Totals
+    steps: list[StepRow]
+    regions: list[RegionRow]
+    kernels: list[KernelRow]
+    ops: list[OpRow]
+    findings: list[FindingEntry]
+    verdict: LookVerdict = LookVerdict("unknown", "")
+    groups: list[GroupRow] = []
+    modules: list[ModuleRow] = []
+    serving: list[ServingRow] = []
+    collectives: list[CollectiveRow] = []
+    mfu: float | None = None
+    mbu: float | None = None
+    mfu_gpu: float | None = None
+    mbu_gpu: float | None = None
+    host_times_profiled: bool = True
+    options: list[str] = []
+    cpu: list[CpuOpRow] = []
+    roofs: RoofsEntry | None = None
+    step: StepTime | None = None
+    fixes: list[FixEntry] = []
+    unrecorded: UnrecordedWait | None = None
+    memory: TraceMemory | None = None
+    trust: list[TrustEntry] = []
+    ignored: list[IgnoredEntry] = []
+    composition: Composition | None = None
+
+    @property
+    def sentences(self) -> list[str]:
+        """The summary in plain sentences; empty when the document was read from JSON."""
+        said: list[str] = self.__dict__.get("_sentences", [])
+        return said
+
+    @sentences.setter
+    def sentences(self, said: list[str]) -> None:
+        self.__dict__["_sentences"] = said
+
+    @property
+    def screen_of(self) -> object:
+        """What the first screen is made of; None when the document was read from JSON."""
+        return self.__dict__.get("_screen_of")
+
+    @screen_of.setter
+    def screen_of(self, overview: object) -> None:
+        self.__dict__["_screen_of"] = overview
+
+
+class LookSet(Struct):
+    """The document; `notes` are about the set as a whole. All lists are in order of path.
+
+    `job` has the paths of the traces that are ranks of one job. It is empty for separate traces.
+    """
+
+    schema: int
+    traces: list[Look]
+    notes: list[NoteEntry]
+    left_out: list[LeftOut]
+    job: list[str] = []
+
+
+class PredictedFixes(Struct, frozen=True):
+    """`step` is None where a step cannot be replayed, and `reason` says why; without a fix it says
+    what most fixes lack.
+
+    `chosen` are the fixes that the user named, and `together_ns` is the step with all of them.
+    `manual` explains each fix in the list. `ignored` is as in `look`.
+    """
+
+    path: str
+    per: str
+    step: StepTime | None
+    fixes: list[FixEntry]
+    chosen: list[str]
+    together_ns: float | None
+    reason: str = ""
+    manual: dict[str, str] = {}
+    schema: int = SCHEMA
+    ignored: list[IgnoredEntry] = []
+
+
+DOCUMENTS = {"look": Look, "sets": LookSet, "fixes": PredictedFixes}

@@ -1,0 +1,386 @@
+"""What every fix needs: how it is declared, and the step that it looks at.
+
+A step has its ops, the GPU work below them, its waits and its graph, and says what GPU work would
+take from the roofs of its card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.base.arrays import distinct
+from foretrace.look.finding import Finding
+from foretrace.look.fixes._changes import (
+    STARTING_NS,
+    Changes,
+    Proposal,
+    Proposals,
+    Speed,
+    Stretches,
+    at_speeds,
+    joined,
+    shown,
+)
+from foretrace.read.compiler.rows import is_row
+from foretrace.trace.autograd import AutogradNodes
+from foretrace.trace.intervals import Bools, Ints, split_by
+from foretrace.trace.kernels import Case
+from foretrace.trace.metadata import device_of
+from foretrace.trace.recording import op_call
+from foretrace.trace.replay import COST, GraphChange, ReplayGraph, run, without_profiler
+from foretrace.trace.trace import Trace
+from foretrace.work.costs import OpCall, Tensor, peak_flops
+from foretrace.work.costs.limits import memory_rate
+
+__all__ = ["Case", "Fix", "GraphChange", "Ints", "Proposal", "Proposals", "Step", "fix", "shown"]
+
+Events = Sequence[int] | Ints  # ids of host events
+GAP_NS = 20_000  # at most: the Python code that calls an op
+PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
+GROUP_GAP_NS = 30_000  # the Python code before an op of a group that becomes one
+ATEN = "aten::"
+
+
+class Step:
+    """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
+
+    on_cpu = False  # whether a CPU computes
+
+    def __init__(
+        self,
+        trace: Trace,
+        graph: ReplayGraph,
+        repeats: int = 1,
+        findings: Sequence[Finding] | None = None,
+    ) -> None:
+        """`repeats` is the number of steps like this, `findings` what the rules say, if known."""
+        self.trace, self.graph, self.span = trace, graph, graph.span
+        self.repeats, self.findings = repeats, findings
+        self.rows: Ints = graph.rows
+        self.device = device_of(trace.about)
+
+    @cached_property
+    def inside(self) -> Bools:
+        """Which host events began in the step."""
+        host, span = self.trace.host, self.span
+        return host.lasting & (host.start >= span.start_ns) & (host.start < span.end_ns)
+
+    @cached_property
+    def nodes(self) -> AutogradNodes:
+        """Forward ops and the backward nodes that they made."""
+        return AutogradNodes(self.trace)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether the step has a backward pass."""
+        return bool(self.nodes.is_node[: len(self.inside)][self.inside].any())
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether the step ran compiled code."""
+        return bool(self.trace.host.named(is_row)[self.inside].any())
+
+    def ops(self, *names: str) -> Ints:
+        """Ops of these names, in order of time; those inside another of them are left out."""
+        return self.outermost(self.named(names))
+
+    def named(self, names: Collection[str]) -> Bools:
+        """Which host events of the step have one of these names."""
+        found: Bools = self.trace.host.named(names.__contains__) & self.inside
+        return found
+
+    def outermost(self, chosen: Bools) -> Ints:
+        """These events, without those below another of them, in order of time."""
+        host = self.trace.host
+        rows = np.flatnonzero(chosen)
+        return self.in_order(rows[host.nearest(host.parent[rows].astype(np.int64), chosen) < 0])
+
+    def in_order(self, events: Ints) -> Ints:
+        """These host events in order of time."""
+        return events[np.argsort(self.trace.host.start[events], kind="stable")]
+
+    def name(self, event: int) -> str:
+        """The name of a host event."""
+        name: str = self.trace.host.names[self.trace.host.name[event]]
+        return name
+
+    def call(self, event: int) -> OpCall:
+        """An op with its arguments; with none where they were not recorded."""
+        return op_call(self.trace, event) or OpCall(self.name(event))
+
+    def tensor(self, event: int, at: int = 0) -> Tensor | None:
+        """A tensor argument of an op."""
+        return self.call(event).tensor(at)
+
+    def tensors(self, event: int) -> tuple[Tensor, ...]:
+        """All tensor arguments of an op."""
+        return self.call(event).every_tensor()
+
+    def stretches(self, events: Iterable[int]) -> Stretches:
+        """The host time of these events."""
+        host = self.trace.host
+        return tuple((int(host.start[at]), int(host.end[at])) for at in events)
+
+    def marked(self, events: Events) -> Bools:
+        """These events as a mask."""
+        chosen = np.zeros(self.trace.host.count, bool)
+        chosen[np.asarray(events, np.int64)] = True
+        return chosen
+
+    def under(self, inner: Ints, events: Events) -> Bools:
+        """Which of these inner events are below one of `events`, or one of them."""
+        found: Bools = self.trace.host.nearest(inner, self.marked(events)) >= 0
+        return found
+
+    def below(self, events: Events) -> Ints:
+        """The GPU work that these events launched, themselves or through what they called."""
+        return self.rows[self.under(self.trace.gpu.launch[self.rows], events)]
+
+    def calls_below(self, events: Events) -> Ints:
+        """The calls of the runtime that these events made."""
+        return self.graph.calls[self.under(self.graph.calls, events)]
+
+    def waits_below(self, events: Events) -> frozenset[int]:
+        """Those of these calls that wait for the GPU."""
+        calls = self.calls_below(events)
+        return frozenset(calls[np.isin(calls, self.waiting)].tolist())
+
+    def with_gaps(self, events: Ints, most: int = GAP_NS) -> Stretches:
+        """The host time of these calls, each with that of the Python code before it."""
+        host = self.trace.host
+        known = np.flatnonzero(self.inside & (host.is_op | host.is_call))
+        begin = np.maximum(host.start[events] - most, self.span.start_ns)
+        of_track = {host.track[part[0]]: part for part in split_by(host.track[known], known)}
+        for mine in split_by(host.track[events], np.arange(len(events))):
+            ends = np.sort(host.end[of_track.get(host.track[events[mine[0]]], known[:0])])
+            last = np.searchsorted(ends, host.start[events[mine]], side="right")
+            begin[mine] = np.maximum(begin[mine], np.append(self.span.start_ns, ends)[last])
+        return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
+
+    def without(self, events: Ints, removed: Stretches | None = None) -> GraphChange:
+        """The step without these events, their GPU work and waits, and the host time `removed`."""
+        return GraphChange(
+            self.stretches(events.tolist()) if removed is None else removed,
+            gone=frozenset(self.below(events).tolist()),
+            unwaited=frozenset(self.calls_below(events).tolist()),
+        )
+
+    def backward(self, events: Events) -> Ints:
+        """The nodes of the backward pass that ops below these events made."""
+        host, nodes = self.trace.host, self.nodes
+        found = np.flatnonzero(nodes.is_node[: host.count] & self.inside)
+        made = nodes.made_by(found)
+        mine = (made >= 0) & self.under(np.maximum(made, 0), events)
+        return self.outermost(self.marked(found[mine]))
+
+    def ns(self, rows: Ints | list[int]) -> float:
+        """The GPU time of these rows."""
+        return float(self.trace.gpu.length[rows].sum())
+
+    def added_ns(self, change: GraphChange) -> float:
+        """The GPU time that a change adds; less than nothing where it saves some."""
+        return sum(change.length.values()) - self.ns([*(change.gone | change.length.keys())])
+
+    def events(self, rows: Sequence[int] | Ints) -> tuple[int, ...]:
+        """Ids of the events of some GPU work."""
+        return tuple(self.trace.gpu.id[[*shown(rows)]].tolist())
+
+    @cached_property
+    def _case(self) -> dict[int, int]:
+        order = self.trace.order
+        return dict(zip(order.row.tolist(), order.case.tolist(), strict=True))
+
+    def case(self, row: int) -> Case | None:
+        """What is known of a kernel; None for a copy or a fill."""
+        at = self._case.get(row)
+        return None if at is None else self.trace.order.cases[at]
+
+    @cached_property
+    def waiting(self) -> Ints:
+        """The calls that wait for the GPU."""
+        return self.graph.calls[self.graph.waiting]
+
+    def makers(self, calls: Ints) -> Ints:
+        """The innermost op around each call, or -1."""
+        return self.trace.host.nearest_op(calls)
+
+    def callers(self, calls: Ints) -> Ints:
+        """The outermost op around each event, or the event itself."""
+        return self.topmost(calls, self.trace.host.is_op, calls)
+
+    def topmost(self, events: Ints, chosen: Bools, none: Ints | int = -1) -> Ints:
+        """The outermost chosen event around each of these, or `none`."""
+        host, found, at = self.trace.host, np.broadcast_to(none, len(events)), events
+        while ((at := host.nearest(at, chosen)) >= 0).any():
+            found = np.where(at >= 0, at, found)
+            at = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
+        return found
+
+    def move_ns(self, count: float) -> float:
+        """The time to move this many bytes through the GPU's memory."""
+        return count / memory_rate(self.device) * 1e9 if self.device else 0.0
+
+    def distinct_rows(self, parts: Iterable[Ints]) -> Ints:
+        """Rows of all these, each once."""
+        return distinct(np.concatenate([np.empty(0, np.int64), *parts]))
+
+    @cached_property
+    def outer(self) -> Ints:
+        """The outermost ops of PyTorch, within their backward node if they have one, by time."""
+        host = self.trace.host
+        return self.outermost(self.inside & host.named(_is_aten))
+
+    def near(self, event: int, before: int = 0, after: int = 0) -> list[int]:
+        """The outermost ops of its thread around an outermost op, in order of time."""
+        host = self.trace.host
+        mine = self.outer[host.track[self.outer] == host.track[event]]
+        at = int(np.searchsorted(host.start[mine], host.start[event]))
+        found: list[int] = mine[max(at - before, 0) : at + after + 1].tolist()
+        return [each for each in found if each != event]
+
+    @cached_property
+    def usual(self) -> ReplayGraph:
+        """The graph with the host times that it has without the profiler."""
+        return without_profiler(self.trace, self.graph, COST)
+
+    def host_ns(self, stretches: Stretches) -> float:
+        """The host time of these stretches without the profiler."""
+        calls, rows = (frozenset(each.tolist()) for each in (self.graph.calls, self.rows))
+        alone = GraphChange(gone=rows, unwaited=calls)  # with no GPU to wait for
+        return run(self.usual, alone) - run(self.usual, replace(alone, removed=stretches))
+
+    @cached_property
+    def plain_ns(self) -> int:
+        """The host time of an op that launches one kernel and does little else, as recorded: the
+        quicker half of them counts.
+        """
+        host, makers = self.trace.host, self.makers(self.graph.calls)
+        found, count = np.unique(makers[makers >= 0], return_counts=True)
+        times = np.sort(host.length[found[(count == 1) & host.named(_is_aten)[found]]])
+        return int(np.median(times[: (len(times) + 1) // 2])) if len(times) else PLAIN_NS
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The kinds of kernels that the step has."""
+        numbers = dict.fromkeys(self._case.get(row, -1) for row in self.rows.tolist())
+        return [self.trace.order.cases[number] for number in numbers if number >= 0]
+
+    def rows_where(self, test: Callable[[Case], bool]) -> Ints:
+        """Kernels of the step whose case passes; each case is tested once."""
+        passed = {case.number for case in self.cases if test(case)}
+        kept = [row for row in self.rows.tolist() if self._case.get(row) in passed]
+        return np.array(kept, np.int64)
+
+    def total(self, rows: Sequence[int] | Ints, amount: Callable[[Case], float | None]) -> float:
+        """The sum of an amount over these rows."""
+        return float(sum((amount(case) or 0) for row in rows if (case := self.case(int(row)))))
+
+    def owner(self, rows: Ints) -> Ints:
+        """The outermost op of PyTorch that launched each row, within its backward node, or -1."""
+        return self.topmost(self.trace.gpu.launch[rows], self.trace.host.named(_is_aten))
+
+    def owners(self, rows: Ints) -> Ints:
+        """These ops in order of time, each once."""
+        found = distinct(self.owner(rows))
+        return self.in_order(found[found >= 0])
+
+    def memory_ns(self, speed: Speed, count: float) -> float:
+        """A kernel that moves these bytes."""
+        return STARTING_NS + self.move_ns(count) / speed.memory
+
+    def arithmetic_ns(
+        self, share: float, flops: float, kind: str = "bf16", matrix: bool = True
+    ) -> float:
+        """This arithmetic at a share of the peak; infinite where the peak is not known."""
+        top = peak_flops(self.device, kind, matrix)
+        return flops / (top * share) * 1e9 if top else float("inf")
+
+    def matmul_ns(
+        self, speed: Speed, flops: float, count: float, kind: str = "bf16", matrix: bool = True
+    ) -> float:
+        """A matmul of this arithmetic that moves these bytes."""
+        work = STARTING_NS + self.arithmetic_ns(speed.matmul, flops, kind, matrix)
+        return max(work, self.memory_ns(speed, count))
+
+    def attention_ns(self, speed: Speed, flops: float, backward: bool) -> float:
+        """A fused kernel for 16-bit attention; in the backward pass with the small ones around."""
+        share = speed.backward if backward else speed.attention
+        return STARTING_NS + self.arithmetic_ns(share, flops)
+
+    def repriced(self, rows: Ints, price: Callable[[Case, Speed], float | None]) -> Changes:
+        """New times of these rows: usual, best and worst; none is longer than it was."""
+        cases = [(row, case) for row in rows.tolist() if (case := self.case(row))]
+        now = self.trace.gpu.length
+
+        def at(speed: Speed) -> GraphChange:
+            priced = [(row, ns) for row, case in cases if (ns := price(case, speed)) is not None]
+            return GraphChange(length={row: min(ns, float(now[row])) for row, ns in priced})
+
+        return at_speeds(at)
+
+    def shorter(self, rows: Iterable[int], share: float) -> GraphChange:
+        """A share of the time of these rows remains."""
+        length = self.trace.gpu.length
+        return GraphChange(length={int(row): share * float(length[row]) for row in rows})
+
+    def one_kernel(self, rows: Ints, ns: float) -> GraphChange:
+        """Of these rows the first remains, with this time but no longer than all of them."""
+        length = {int(rows[0]): min(ns, self.ns(rows))}
+        return GraphChange(length=length, gone=frozenset(rows[1:].tolist()))
+
+    def one_for_many(
+        self, events: Ints, rows: Ints, ns: float, kept: tuple[int, ...] = (0,)
+    ) -> GraphChange:
+        """One kernel of this time instead of these events; the host time of some of them stays."""
+        away = np.delete(events, kept)
+        unwaited = frozenset(self.calls_below(away).tolist())
+        host = GraphChange(removed=self.with_gaps(away, GROUP_GAP_NS), unwaited=unwaited)
+        return joined([host, self.one_kernel(rows, ns)]) if len(rows) else host
+
+
+def _is_aten(name: str) -> bool:
+    return name.startswith(ATEN)
+
+
+class Fix(Struct, frozen=True):
+    """One kind of change; the docstring of its module is the manual.
+
+    `made` tells whether a step shows that the fix was made, where that takes more than the absence
+    of its cause. A `general` fix treats the symptom whatever the cause is. `on_cpu` finds the cause
+    in a step that a CPU computes, where that takes another look.
+    """
+
+    name: str
+    title: str
+    find: Callable[[Step], Iterable[Proposal]]
+    needs: tuple[str, ...] = ()
+    made: Callable[[Step], bool] | None = None
+    general: bool = False
+    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None
+
+
+def fix(
+    title: str,
+    needs: str = "",
+    *,
+    made: Callable[[Step], bool] | None = None,
+    general: bool = False,
+    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None,
+    steps: str = "gpu",
+) -> Callable[[Callable[[Any], Iterable[Proposal]]], Fix]:
+    """Declare a function as the fix of its file, which has the file's name. It looks at `steps` of
+    a `gpu`, of a `cpu`, or `any`.
+    """
+
+    def declared(find: Callable[[Any], Iterable[Proposal]]) -> Fix:
+        name, for_cpu = find.__module__.rpartition(".")[2], on_cpu if steps == "gpu" else find
+        for_gpu = find if steps != "cpu" else lambda step: ()
+        return Fix(name, title, for_gpu, tuple(needs.split()), made, general, for_cpu)
+
+    return declared

@@ -1,0 +1,296 @@
+"""The pages of `look` on a folder or zip (with `--all` everything), and the table of recordings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from msgspec import Struct, structs
+
+from foretrace.base.terminal import (
+    WIDTH,
+    Column,
+    Line,
+    Section,
+    bulleted,
+    filled,
+    fitted,
+    listing,
+    shorten,
+    table,
+)
+from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.look.documents import FindingEntry, IgnoredEntry, Look, LookSet, StepRow
+from foretrace.look.lines import NAME
+from foretrace.look.measured_step import WORTH, saving_text
+from foretrace.look.overview import Overview
+from foretrace.look.sentences import LABELS, device_text, ignored_lines
+from foretrace.read.ledger import GRAVE
+
+
+def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
+    """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
+    head = _head(root, found)
+
+    def name(look: Look) -> str:
+        return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+
+    columns: dict[str, Column] = {"trace": name}
+    columns |= {each: _NUMBERS[each] for each in (*(["rank"] if found.job else []), *_SHOWN)}
+    columns |= {
+        "bound": lambda look: look.verdict.bound,
+        "do first": lambda look: _first(look)[0],  # the page of the trace says how
+        "saves": lambda look: _first(look)[1],
+    }
+    words = (0, len(columns) - 3, len(columns) - 2)
+    if all(look.cpu for look in found.traces):
+        words, columns = (0, 3, 4), {"trace": name, **_ON_CPU}
+    waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
+    more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
+    lost = [look for look in found.traces if look.ledger.banner]
+    said = []
+    for look in lost[:1]:
+        first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
+        said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
+    said += [note.shown for note in found.notes if note.severity in GRAVE]
+    every, warnings = listing("", found.traces, columns), [(f"! {text}", "") for text in said]
+
+    def page(shown: int) -> list[Section]:
+        rest = len(found.traces) - shown
+        left = f"and {plural(rest, 'trace')} more" if rest else ""
+        rows = every.rows[:shown]
+        table = replace(head, head=every.head, rows=rows, left=words, after=left)
+        return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
+
+    return fitted(page, len(found.traces), width)
+
+
+def _device(look: Look) -> str:
+    return "CPU" if look.cpu else device_text(look.trace)
+
+
+_ON_CPU: dict[str, Column] = {
+    "host/step": lambda look: time_text(host_per_step(look)),
+    "ops/step": lambda look: count_text(per_step(look, lambda step: step.ops)),
+    "most self time in": lambda look: look.ops[0].name,
+    "do first": lambda look: look.verdict.first.partition(": ")[0] or DASH,
+}
+BANNER = 2  # warnings that the page has room for; the rows have all
+_SHOWN = ("kernels", "gpu busy", "busy")
+_NUMBERS: dict[str, Column] = {
+    "rank": lambda look: DASH if look.trace.rank is None else str(look.trace.rank),
+    "events": lambda look: count_text(look.trace.events),
+    "steps": lambda look: count_text(look.trace.steps),
+    "kernels": lambda look: count_text(look.totals.kernels),
+    "gpu busy": lambda look: time_text(look.totals.gpu_busy_ns),
+    "busy": lambda look: percent_text(
+        None
+        if look.totals.gpu_busy_ns is None or not look.totals.gpu_span_ns
+        else look.totals.gpu_busy_ns / look.totals.gpu_span_ns
+    ),
+    "host/step": lambda look: time_text(host_per_step(look)),
+}
+
+
+def _first(look: Look) -> tuple[str, str]:
+    if look.step is not None and look.fixes:
+        fix = look.fixes[0]
+        return fix.order.partition(" (")[0], time_text(max(look.step.ns - fix.ns, 0))
+    bounded = (each for each in look.findings if each.fix)
+    said = next((each for each in bounded if look.verdict.first.startswith(each.fix)), None)
+    if said is None:
+        return DASH, DASH
+    return said.fix.partition(" (")[0], time_text(said.at_most_ns)
+
+
+def sections(root: str, found: LookSet) -> list[Section]:
+    """The whole page, in reading order; `root` is the folder or zip."""
+    named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
+    several = len({_device(look) for look in found.traces}) > 1  # else the head names it
+    device: dict[str, Column] = {"device": _device} if several else {}
+
+    def worst(look: Look) -> str:
+        """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
+        notes = [note for note in look.ledger.notes if note.severity != "info"]
+        if not notes:
+            return "complete"
+        more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
+        return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
+
+    def largest(look: Look) -> FindingEntry | None:
+        return next((row for row in look.findings if row.state == "found"), None)
+
+    findings = named | {
+        "ledger": worst,
+        "largest finding": lambda look: row.title if (row := largest(look)) else "nothing found",
+        "saves": lambda look: (saving_text(row) if (row := largest(look)) else "") or DASH,
+    }
+    title = "Ledger, largest finding, and largest possible saving per step"
+    left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
+    spread, rows = spreads(found), list[list[str]]()
+    for each in spread:
+        same = each.least == each.most
+        least, most = (DASH if same else str(rank) for rank in (each.least_rank, each.most_rank))
+        values = (each.text(each.least), least, each.text(each.most), most)
+        rows.append([each.what, *values, ratio_text(each.ratio)])
+    waits = (
+        "Time in a collective includes waiting for its last rank: a rank with far less of it "
+        "keeps the others waiting."
+    )
+    return filled(
+        [
+            _head(root, found),
+            bulleted("", [f"! {note.shown}" for note in found.notes if note.severity in GRAVE]),
+            listing("Traces", found.traces, named | device | _NUMBERS, left=(0, *[1][:several])),
+            listing(title, found.traces, findings, left=(0, 1, 2)),
+            Section(
+                "Ranks, by largest difference (medians over the steps)",
+                head=["", "least", "rank", "most", "rank", "most/least"],
+                rows=rows,
+                after=waits if any("collectives" in each.what for each in spread) else "",
+            ),
+            Section("Not read: files named like traces that cannot be read", bullets=left_out),
+            bulleted("The set", [f"{note.severity}: {note.shown}" for note in found.notes]),
+            Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
+        ]
+    )
+
+
+def _label(path: str, root: str) -> str:
+    member = path.removeprefix(f"{root}::")
+    return member if member != path else os.path.relpath(path, root)
+
+
+def _head(root: str, found: LookSet) -> Section:
+    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
+    devices = {_device(look) for look in found.traces}
+    device = f" · {devices.pop()}" if len(devices) == 1 else ""
+    rows: dict[tuple[str, str], IgnoredEntry] = {}
+    for each in (row for look in found.traces for row in look.ignored):
+        before = rows.get((each.kind, each.name))
+        count = each.findings + (before.findings if before else 0)
+        rows[each.kind, each.name] = structs.replace(each, findings=count)
+    told = [*lines(found), *ignored_lines([*rows.values()])]
+    labelled = [(line.label, line.text) for line in told]
+    name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
+    return Section(f"{name} · {counts}{device}", labelled=labelled)
+
+
+def _example(found: LookSet) -> str:
+    """The trace to look at by itself: the first with data loss, else the first."""
+    first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
+    return first.trace.path
+
+
+def recordings_text(overviews: Mapping[str, Overview]) -> str:
+    """A table of all recordings, per step, with the times and the word of `foretrace look`."""
+    columns: dict[str, Column] = {
+        "recording": lambda each: each[0],
+        "kernels": _median("kernels", count_text),
+        "memcpys": _median("memcpys", count_text),
+        "memsets": _median("memsets", count_text),
+        "gpu busy": _median("gpu_busy_ns", time_text),
+        "step": lambda each: time_text(each[1].worth_ns / WORTH or None),  # as the verdict has it
+        "host, profiled": _median("cpu_ns", time_text),
+        "": lambda each: next(
+            (line.label for line in each[1].lines if line.label in LABELS.values()), ""
+        ),
+    }
+    found = listing("", [*overviews.items()], columns)
+    devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
+    title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
+    # wide, so that no name is cut: a name is there to be typed
+    return f"{title}\n{table(found.head, found.rows, left=(0, len(columns) - 1), width=200)}"
+
+
+def _median(name: str, text: Callable[[float | None], str]) -> Column:
+    return lambda each: text(per_step(each[1].look, lambda step: getattr(step, name)))
+
+
+def more_text(counts: Mapping[str, int]) -> str:
+    """The recordings that are not in the table: how many of each rung."""
+    rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    return f"  and {sum(counts.values())} of the ladder (look --list RUNG lists them): {rungs}"
+
+
+class Spread(Struct, frozen=True):
+    """The least and the largest value over the ranks, and how to write one."""
+
+    what: str
+    text: Callable[[float | None], str]
+    least: float
+    least_rank: int
+    most: float
+    most_rank: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Largest to least value."""
+        return self.most / self.least if self.least else None
+
+
+def lines(found: LookSet) -> list[Line]:
+    """What the traces are to each other, and where the ranks of one job differ most."""
+    if not found.job:
+        text = "their headers and names state no common job; compare two: foretrace compare A B"
+        return [Line("SEPARATE TRACES", text)]
+    said = [Line("ONE JOB", plural(len(found.job), "rank"))]
+    for worst in [each for each in spreads(found)[:1] if each.least < each.most]:
+        least = f"{worst.text(worst.least)} (rank {worst.least_rank})"
+        most = f"{worst.text(worst.most)} (rank {worst.most_rank})"
+        said.append(Line("DIFFER", f"{worst.what}: {least} to {most}, {ratio_text(worst.ratio)}"))
+    return said
+
+
+def spreads(found: LookSet) -> list[Spread]:
+    """The largest difference first; empty unless these are ranks of one job, each there once."""
+    job = set(found.job)
+    ranks = [
+        (look.trace.rank, look)
+        for look in found.traces
+        if look.trace.rank is not None and look.trace.path in job
+    ]
+    if len({rank for rank, _ in ranks}) < len(ranks):
+        return []
+    measured = []
+    for what, text, measure in MEASURES:
+        known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
+        # of equals, the first rank
+        most = max(known, key=lambda pair: (pair[0], -pair[1]), default=(0, 0))
+        if len(known) > 1 and most[0]:
+            measured.append(Spread(what, text, *min(known), *most))
+    return sorted(measured, key=lambda spread: -(spread.ratio or 0))
+
+
+def per_step(look: Look, measure: Callable[[StepRow], float | None]) -> float | None:
+    """The median over the steps; None without steps, or when a step lacks the value."""
+    values = [measure(step) for step in look.steps]
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known and len(known) == len(values) else None
+
+
+def host_per_step(look: Look) -> float | None:
+    """The median host time of a step."""
+    return per_step(look, lambda step: step.cpu_ns)
+
+
+def _collectives(look: Look) -> float | None:
+    times = [
+        row.total_ns / row.count * row.per_step
+        for row in look.kernels
+        if row.role == "comms" and row.per_step and row.total_ns is not None
+    ]
+    return sum(times) if times else None
+
+
+_Text = Callable[[float | None], str]
+MEASURES: tuple[tuple[str, _Text, Callable[[Look], float | None]], ...] = (
+    ("host time per step", time_text, host_per_step),
+    ("GPU busy per step", time_text, lambda look: per_step(look, lambda step: step.gpu_busy_ns)),
+    ("kernels per step", count_text, lambda look: per_step(look, lambda step: step.kernels)),
+    ("in collectives per step (mean)", time_text, _collectives),
+    ("GPU busy in total", time_text, lambda look: None if look.steps else look.totals.gpu_busy_ns),
+)

@@ -1,0 +1,1 @@
+"""The memory of a GPU: its peak, what holds it, and what frees it."""

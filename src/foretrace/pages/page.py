@@ -1,0 +1,177 @@
+"""One page: a file that needs no network and runs nothing but its own script.
+
+The script is built from the modules in `web/` (`make bundle`), one file per page in `bundle/`. The
+page's content security policy names the hashes of exactly this script and this style, so that
+nothing a trace contains can run. Data from a trace goes into a JSON block in which `<` cannot
+occur, and from there into the page as text only. `columns.ts` undoes what `pack` does.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from foretrace.base.errors import UsageError
+from foretrace.base.files import write_text
+from foretrace.base.terminal import Section, plain
+from foretrace.compare import history_lines as history_page
+from foretrace.compare.history_documents import HistoryDocument
+
+# marks of direction, and marks without a width
+_UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
+
+def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
+    """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
+    style, script = _sources(main)
+    parts = {
+        "title": escape(title),
+        "policy": escape(policy(connect, main), quote=True),
+        "style": style,
+        "script": script,
+        "data": json_block(data),
+    }
+    # one pass: what is filled in is not filled again
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], read("page.html"))
+
+
+def write_page(path: str | os.PathLike[str], text: str, traces: Iterable[str]) -> Path:
+    """Write a page: all or nothing, and never over one of the traces that it is about."""
+    target = Path(path)
+    for trace in traces:
+        if target.exists() and os.path.exists(trace) and target.samefile(trace):
+            raise UsageError(f"{target} is the trace itself: choose another name for the page")
+    try:
+        write_text(target, text)
+    except OSError as problem:
+        why = problem.strerror
+        raise UsageError(f"{target} cannot be written: {why}; choose another place") from None
+    return target
+
+
+def policy(connect: str, main: str = "main") -> str:
+    """The content security policy: nothing from anywhere, but this script and this style."""
+    digests = (hashlib.sha256(text.encode()).digest() for text in _sources(main))
+    style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; "
+        f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def json_block(data: object) -> str:
+    """JSON that no HTML parser reads as markup: no `<`, no `&`, no line separators."""
+
+    def builtins(value: object) -> object:
+        return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
+
+    text = json.dumps(
+        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=builtins
+    )
+    text = seen(text)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
+
+
+def seen(text: str) -> str:
+    r"""JSON in which marks that turn or hide text are letters: `\\u202e`, as in the terminal."""
+    return _UNSEEN.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
+
+
+def _sources(main: str) -> tuple[str, str]:
+    """The style of every page with that of the views of this one, and its script."""
+    own = files(__package__).joinpath(f"bundle/{main}.css")
+    views = read(f"bundle/{main}.css") if own.is_file() else ""
+    views += read("lesson.css") if main == "lesson" else ""
+    return f"\n{read('page.css')}{views}", "\n" + read(f"bundle/{main}.js")
+
+
+@cache
+def read(name: str) -> str:
+    """A file beside this one."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def safe(value: object) -> object:
+    """A section as plain data, each text of it on one line and without marks of direction."""
+    if isinstance(value, Section):
+        return {each.name: safe(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, str):
+        return plain(value)
+    return [safe(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+Ints = NDArray[np.int64]
+# rows of one view: those are packed quickly, whole recordings tightly
+SCREENFUL = 30_000
+
+
+class Packed(Struct, frozen=True):
+    """Columns of equal length as text; those in `differences` are written as such."""
+
+    rows: int
+    columns: list[str]
+    differences: list[str]
+    data: str
+
+
+def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset()) -> Packed:
+    """Pack columns; those named in `differences` compress better as such."""
+    rows = len(next(iter(columns.values()))) if columns else 0
+    wide = {name: column.astype(np.int64) for name, column in columns.items()}
+    parts = [
+        varints(np.diff(column, prepend=0) if name in differences else column)
+        for name, column in wide.items()
+    ]
+    data = base64.b64encode(zlib.compress(b"".join(parts), 9 if rows > SCREENFUL else 1)).decode()
+    return Packed(rows, list(columns), sorted(differences & set(columns)), data)
+
+
+def varints(values: Ints) -> bytes:
+    """Zigzag, then seven bits a byte, low bits first; the high bit says that more follow."""
+    signed = values.astype(np.int64)
+    folded = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
+    most = max(-(-int(folded.max(initial=0)).bit_length() // 7), 1)
+    if most == 1:  # as most columns are
+        return folded.astype(np.uint8).tobytes()
+    size = np.ones(len(folded), np.int64)
+    for step in range(1, most):
+        size += folded >= np.uint64(1 << (7 * step))
+    first = np.cumsum(size) - size
+    out = np.zeros(int(size.sum()), np.uint8)
+    for step in range(most):
+        rows = size > step
+        group = (folded[rows] >> np.uint64(7 * step)).astype(np.uint8) & np.uint8(127)
+        more = np.where(size[rows] > step + 1, np.uint8(128), np.uint8(0))
+        out[first[rows] + step] = group | more
+    return out.tobytes()
+
+
+class HistoryPage(Struct, frozen=True):
+    """What the script of the page reads."""
+
+    head: object
+    sections: list[object]
+
+
+def history_html(document: HistoryDocument) -> str:
+    """The page of a history: tables alone."""
+    top, *rest = history_page.page(document, every=True, bars=True)
+    data = HistoryPage(safe(top), [safe(section) for section in rest])
+    return page("history", data, main="history")

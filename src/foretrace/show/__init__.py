@@ -1,1 +1,0 @@
-"""Documents, sentences and pages about a trace."""

@@ -1,1 +1,0 @@
-"""Drawing for terminals, Markdown, HTML and notebooks: analyses return data, these draw it."""

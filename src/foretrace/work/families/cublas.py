@@ -1,0 +1,218 @@
+"""cuBLAS beside nvjet, xmma and CUTLASS: older matmuls, and helpers around a matmul."""
+
+from __future__ import annotations
+
+from foretrace.work.families import _cpp
+from foretrace.work.families._parser import KernelId, NameParser, family
+from foretrace.work.families._tables import ARCH, PAIR, WORDS, arch_meaning, rx
+
+# cuBLAS names that begin with a chip generation:
+# `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn`.
+#
+#     <arch>_[<out>_]<acc>[<mma>]gemm[_<in>]_<M>x<N>[_sliced<a>x<b>][_ldg<v>][_relu][_f2f]
+#         [_stages_<K>x<S>]_<layout>[_v1]
+#
+# A type that is not printed equals the accumulator's. No MMA digits means CUDA cores:
+# `ampere_sgemm` is true float32, not TF32. Split-K is not in these names: look for a splitKreduce
+# kernel under the same op.
+
+_TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
+_HEAD = (
+    rf"(?P<word>maxwell|pascal|volta|turing|ampere|ada|hopper)_(?:(?P<out>{_TYPE})_)?"
+    rf"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{{1,6}})?gemm)(?:_(?P<in>{_TYPE}))?(?=_|$)"
+)
+
+
+@family(
+    "cublas_legacy",
+    11,
+    "arch tile_mn tile_k stages tile mma dtype_in dtype_out dtype_acc layout tensor_core epilogue",
+    hint="gemm",
+    head=_HEAD,
+)
+def _decode(r: NameParser) -> KernelId:
+    put_head(r)
+    r.put(r["core"], "op", "gemm", "a matmul")
+    r.put(r["core"], "lib", "cublas", "a cuBLAS kernel")
+    if r["acc"].startswith("g"):
+        words = "complex matmul by the Gaussian method, three real multiplications instead of four"
+        r.put(r["core"], "complex_method", "gaussian (3-multiply)", words)
+    for word in words_after(r):
+        put_word(r, word)
+    tile = "{tile}" if r.get("tile") else "{tile_mn}"
+    return r.done("gemm", f"cublas {r['word']} {tile} {{layout}} {{dtype_in}}")
+
+
+def words_after(r: NameParser) -> list[str]:
+    """The words behind the types."""
+    whole: str = r.found.string.removesuffix("_kernel")
+    return whole[r.found.end() + 1 :].split("_")
+
+
+def put_head(r: NameParser) -> None:
+    """Generation, accumulator, MMA shape and types: shared with the cuDNN names of the same make.
+
+    Where nothing follows, the input type may have been cut off.
+    """
+    r.read(r["word"], "arch_word")
+    arch = ARCH.get(r["word"], "")
+    r.put(r["word"], "arch", arch, arch_meaning(arch))
+    r.put_core()
+    r.put(r["core"], "tensor_core", bool(r["mma"]))
+    if r["in"] or words_after(r) != [""]:
+        inputs = WORDS.get(r["in"], r.fields["dtype_acc"])
+        r.put(r["in"] or r["core"], "dtype_in", inputs, "type of both inputs: {}")
+
+
+def put_word(r: NameParser, word: str) -> None:
+    """One of the words after the types. An unknown word stays without a part: the gap says so."""
+    if rx(PAIR).fullmatch(word):
+        r.put_pair(word)
+    elif word == "relu":
+        r.put_relu(word)
+    elif word == "stages":
+        r.note(word, "depth along K and pipeline stages follow")
+    elif rx(r"[ntc]{2}").fullmatch(word):
+        r.put_layout(word)
+    else:
+        r.put_word(word, "cublas_words")
+
+
+# cuBLAS helpers around a matmul: split-K sums, separate epilogues, scaling.
+#
+# `splitKreduce_kernel` adds the partial sums of a matmul that was split along K, under the same op
+# as the matmul. Its role is `reduction`, not `gemm`: a count of matmuls that included it would
+# count one matmul twice. `splitKreduce_kernel<32, 16, int, partial, C, compute, result, …>` states
+# its types in the template; older names have four types only.
+#
+# cuBLAS kernels for matmuls with a vector, and for matrices that are nearly one.
+#
+# - `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>`: matrix times vector
+# - `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`: the same with A transposed
+# - `gemv2N_kernel<…>`: the same with A as it is
+# - `gemvNSP_kernel<TA, Tx, Ty, Tc, …>`: the same; nobody explains NSP
+# - `dot_kernel<…>`, then `reduce_1Block_kernel<…>`: a dot product in two launches
+# - `gemmk1_kernel<Tc, …, tensor<TA const>, tensor<TB const>, tensor<TC>, …>`: a matmul with K = 1;
+#   the first type is that of the arithmetic, the tensors have their own
+# - `gemmSN_TN_kernel<T, …>`: a matmul with a small N
+
+
+@family(
+    "cublas_aux",
+    30,
+    "op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core",
+    hint="splitKreduce_kernel|globalKernel|scal_kernel|magma_|sgemm_largek",
+)
+def _decode_aux(r: NameParser) -> KernelId | None:
+    if r.base == "splitKreduce_kernel":
+        lib = "cublasLt" if r.cpp.scope == "cublasLt" else "cublas"
+        meaning = "adds the partial sums of a matmul split along K"
+        r.put(r.base, "op", "splitk_reduce", meaning, "checked")
+        r.put(r.cpp.scope or r.base, "lib", lib, "launched by {}", "checked")
+        sized = _cpp.integer(r.arg(0)) is not None  # newer: two sizes and an index type come first
+        if sized:
+            r.read(r.arg(3), "dtype_partial")
+            r.read(r.arg(5), "dtype_acc", "added in {}")
+        written, sure = (r.arg(6), "checked") if sized else (r.arg(3), "inferred")
+        r.read(written, "dtype_out", certainty=sure)
+        return r.done("reduction", "split-K reduce {dtype_out}")
+    if row := r.row("cublas_aux"):
+        scope, *rest = row
+        known = r.cpp.scope.endswith(scope) if scope else "cublas" in r.name
+        return _simple(r, *rest) if known else None
+    if rx(r"magma_[sdcz]gemmEx_kernel").fullmatch(r.base):
+        return _old_gemm(r, "cublas (MAGMA-derived)", f"{r.base[6]}gemm {{dtype_in}} (magma)")
+    if r.base.startswith("sgemm_largek"):
+        return _old_gemm(r, "cublas", "sgemm {dtype_in} (large K)")
+    return None
+
+
+def _simple(r: NameParser, op: str, lib: str, short: str, meaning: str) -> KernelId:
+    r.put(r.base, "op", op, meaning)
+    r.put(r.base, "lib", lib, "a {} kernel")
+    first = 0 if _cpp.integer(r.arg(0)) is None else 2  # newer: two sizes come first
+    dtype = _common(r.cpp.args[first : first + 2])
+    r.put(r.arg(first), "dtype_in", dtype)
+    r.put(r.arg(first + 1), "dtype_out", dtype)
+    return r.done("pointwise", short, dtype)
+
+
+def _old_gemm(r: NameParser, lib: str, short: str) -> KernelId:
+    r.put(r.base, "op", "gemm", "a matmul, old make")
+    r.put(r.base, "lib", lib, "a cuBLAS kernel")
+    r.put(r.base, "tensor_core", False)
+    dtype = _common(r.cpp.args[:3]) if r.base.startswith("magma") else "f32"
+    r.put(r.base, "dtype_in", dtype, "type of the inputs: {}")
+    r.put(r.base, "dtype_out", dtype)
+    return r.done("gemm", short)
+
+
+def _common(types: tuple[str, ...]) -> str | None:
+    """The one type that all of them are."""
+    dtypes = {_cpp.dtype(text) for text in types}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+_TENSOR = r"cublasGemvTensor\w{0,60}<([\w:]+)"
+_NAME = (
+    r"kernel|gemv2(?P<side>[TN])_kernel(?:_val)?|gemvNSP_kernel|(?P<dot>dot|reduce_1Block)_kernel"
+    r"|(?P<thin>gemmk1_kernel|gemmSN_[NT]{2}_kernel)"
+)
+
+
+@family(
+    "cublas_gemv",
+    30,
+    "op transposed dtype_in dtype_out dtype_acc",
+    "checked",
+    hint="gemv|dot_kernel|reduce_1Block_kernel|gemmk1_kernel|gemmSN_",
+    base=_NAME,
+)
+def _decode_gemv(r: NameParser) -> KernelId | None:
+    if r["thin"]:
+        k1 = r.base == "gemmk1_kernel"
+        words = "a matmul with K = 1" if k1 else "a matmul with a small N"
+        r.put(r.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
+        if k1:  # the first template argument is the arithmetic; inputs and result say their types
+            r.read(r.arg(0), "dtype_acc", "computed in {}", "inferred")
+            types = [found[1] for text in r.cpp.args if (found := rx(_TENSOR).match(text))]
+            if len(types) >= 3 and len({_cpp.dtype(text) for text in types[:2]}) == 1:
+                r.read(types[0], "dtype_in", "type of the inputs: {}", "inferred")
+                r.read(types[2], "dtype_out", certainty="inferred")
+        else:
+            r.put_layout(r.base, r.base[7:9].lower(), "inferred")
+            r.read(r.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
+        return r.done("gemm", f"GEMM {'K=1' if k1 else 'small N'} {{dtype_in}}")
+    if r["dot"]:
+        return _dot(r) if "cublas" in r.name else None
+    if r.base != "kernel":
+        return _gemv(r, r.base, r.cpp.args[: 4 if "NSP" in r.base else 6])
+    return _gemv(r, "gemvx", r.cpp.args[:6]) if r.cpp.scope.endswith("gemvx") else None
+
+
+def _gemv(r: NameParser, base: str, args: tuple[str, ...]) -> KernelId:
+    r.put(base, "op", "gemv", "a matrix times a vector; the launching op may be mm or addmm")
+    r.put(base, "lib", "cublas", "a cuBLAS kernel")
+    if r["side"]:
+        words = "the matrix is used transposed | the matrix is used as it is"
+        r.put(base, "transposed", r["side"] == "T", words)
+    if len(args) == (4 if "NSP" in base else 6):
+        matrix, _, result, sums = args[-4:]
+        r.read(matrix, "dtype_in", "type of the matrix: {}")
+        r.read_all((result, sums), "dtype_out dtype_acc")
+    kind = "gemv^T" if r["side"] == "T" else "gemv (NSP)" if "NSP" in base else "gemv"
+    return r.done("gemv", f"{kind} {{dtype_in}}")
+
+
+def _dot(r: NameParser) -> KernelId:
+    first = r["dot"] == "dot"
+    r.put(r.base, "op", "dot", "a dot product, in two launches")
+    r.put(r.base, "lib", "cublas", "a cuBLAS kernel")
+    r.put(r.base, "phase", 1 if first else 2, "partial sums" if first else "adds the partial sums")
+    template = r.name[: r.name.find(">(") + 1 or None]  # the argument list repeats it
+    types = rx(_TENSOR).findall(template)
+    if first and len(types) == 2:
+        r.read(types[0], "dtype_in", "type of both vectors: {}", "inferred")
+    if len(types) == (2 if first else 3):
+        r.read(types[-1], "dtype_out", certainty="inferred")
+    return r.done("gemv", "dot {dtype_in}" if first else "dot (final reduce) {dtype_out}")
