@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from compiled_recordings import compiled
 
 import foretrace
+from compiled_recordings import compiled
 from foretrace import why
 from foretrace.base.documents import encode
 from foretrace.base.terminal import LINES, drawn, marked

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiled_recordings import DATA, compiled
 
 import foretrace
+from compiled_recordings import DATA, compiled
 from foretrace import why
 from foretrace.read.compiler import read
 from foretrace.read.compiler.records import (

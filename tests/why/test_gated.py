@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from compiled_recordings import DATA, compiled
 
+from compiled_recordings import DATA, compiled
 from foretrace.read.compiler.records import Compilation, FxGraph, GraphNode, KernelCall
 from foretrace.read.compiler.records import NamedTensor as Tensor
 from foretrace.why import explain

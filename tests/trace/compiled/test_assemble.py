@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from compiled_recordings import DATA, RUNS, compiled, logs, record
 from msgspec.structs import replace
 
+from compiled_recordings import DATA, RUNS, compiled, logs, record
 from foretrace import why
 from foretrace.read.compiler import CompilerLogs, read
 from foretrace.read.compiler.records import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from compiled_recordings import artifact, logs, message, record, records_of, texts_of
 from msgspec.structs import replace
 
+from compiled_recordings import artifact, logs, message, record, records_of, texts_of
 from foretrace.read.compiler import LogRecord, TextRecord
 from foretrace.read.compiler.records import (
     Compilation,

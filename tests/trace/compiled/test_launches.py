@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from compiled_recordings import DATA, joined, logs
 from msgspec.structs import replace
 
 import foretrace
+from compiled_recordings import DATA, joined, logs
 from corpus.builder import TraceBuilder
 from foretrace.read.compiler.records import Compilation, CompilerRun, GeneratedKernel, KernelCall
 from foretrace.trace.compiled.assemble import assemble

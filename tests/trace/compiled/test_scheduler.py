@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from compiled_recordings import logs, message, texts_of
-
 from foretrace.read.compiler.records import FusionChoice, NamedTensor, SchedulerNode
 from foretrace.trace.compiled.scheduler import parse_choices, parse_nodes, walk
 
