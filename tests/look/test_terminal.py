@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.base.terminal import csv_cell, markdown, plain, shorten, table
+from foretrace.base.terminal import csv_cell, layout, markdown, plain, shorten
 from sweep import looped
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=60)
@@ -86,12 +86,14 @@ WORDS = st.text("abcdefgh ", max_size=120)
 
 
 def test_narrow_tables_are_left_alone() -> None:
-    assert table(["name", "n"], [["a", "10"], ["bcd", "2"]]) == "  name   n\n  a     10\n  bcd    2"
+    assert (
+        layout(["name", "n"], [["a", "10"], ["bcd", "2"]]) == "  name   n\n  a     10\n  bcd    2"
+    )
 
 
 def test_the_first_column_gives_way_least() -> None:
     head, row = ["kernel", "op", "time"], ["k" * 60, "o" * 60, "1.00 us"]
-    line = table(head, [row], left=(0, 1)).split("\n")[1]
+    line = layout(head, [row], left=(0, 1)).split("\n")[1]
     assert len(line) == 100
     kernel, op = line.split()[:2]
     assert len(kernel) > len(op) > 20
@@ -109,14 +111,14 @@ def test_the_first_column_gives_way_least() -> None:
     ],
 )
 def test_names_that_differ_stay_different(names: list[str]) -> None:
-    lines = table(["trace", "n"], [[name, "1"] for name in names], width=40).split("\n")[1:]
+    lines = layout(["trace", "n"], [[name, "1"] for name in names], width=40).split("\n")[1:]
     assert max(map(len, lines)) <= 40
     assert len(set(lines)) == len(names)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS, st.integers(0, 10**9)), max_size=6))
 def test_every_line_fits(rows: list[tuple[str, str, int]]) -> None:
-    text = table(
+    text = layout(
         ["first", "second", "number"],
         [[one, two, str(number)] for one, two, number in rows],
         left=(0, 1),

@@ -82,7 +82,7 @@ NARROWEST = 8  # a column of words keeps this much, whatever the width
 MOST_OF_IT = 0.7  # of the room: a cut between words that leaves more empty says less
 
 
-def table(
+def layout(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
@@ -195,14 +195,6 @@ class Section:
         return bool(self.paragraphs or self.labelled or self.bullets or self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the first screen: a word in front, and what it says."""
-
-    label: str
-    text: str
-
-
 Column = str | Callable[[Any], str]  # a field of a row, or a function of the row
 _NUMBERS = ("rank", "step", "stage", "region")  # that count nothing
 _BY_END = {
@@ -291,7 +283,7 @@ def _lines(section: Section, width: int, bold: bool) -> Iterator[str]:
         if text:
             yield wrapped(text, deep, deep, width)
     if section.rows:
-        yield table(section.head, section.rows, left=section.left, width=width)
+        yield layout(section.head, section.rows, left=section.left, width=width)
     if section.after:
         yield wrapped(section.after, "  ", "  ", width)
     for line in section.code.splitlines():

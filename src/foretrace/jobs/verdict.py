@@ -12,7 +12,7 @@ from statistics import fmean, median_low
 
 from msgspec import Struct
 
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.jobs.documents import JobDocument, JobEntry, JobHost, JobOutlier, JobRank, JobVerdict
 from foretrace.jobs.network import link_text

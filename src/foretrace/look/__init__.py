@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.look.documents import Look
 from foretrace.look.overview import Overview, RegionOverview
 from foretrace.trace.opening import opened

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.look.documents import CpuOpRow, GroupRow
 from foretrace.look.overview import WHOLE

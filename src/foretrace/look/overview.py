@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.look.documents import CpuOpRow, GroupRow, Look
 
 WHOLE, EACH_STEP = "the whole recording", "each step"  # sequences that are not of a region

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from foretrace.base.errors import first_line
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.look import fixes
 from foretrace.look.documents import (

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
+from foretrace.base.tables import Line
 from foretrace.base.terminal import (
     WIDTH,
     Column,
-    Line,
     Section,
     bulleted,
     filled,
     fitted,
+    layout,
     listing,
     shorten,
-    table,
 )
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.look.documents import FindingEntry, IgnoredEntry, Look, LookSet, StepRow
@@ -203,7 +203,7 @@ def recordings_text(overviews: Mapping[str, Overview]) -> str:
     devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
     title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
     # wide, so that no name is cut: a name is there to be typed
-    return f"{title}\n{table(found.head, found.rows, left=(0, len(columns) - 1), width=200)}"
+    return f"{title}\n{layout(found.head, found.rows, left=(0, len(columns) - 1), width=200)}"
 
 
 def _median(name: str, text: Callable[[float | None], str]) -> Column:

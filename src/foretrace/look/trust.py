@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from foretrace.base.errors import first_line
-from foretrace.base.terminal import Line
+from foretrace.base.tables import Line
 from foretrace.base.units import count_text, time_text
 from foretrace.look.documents import Look, TrustEntry
 from foretrace.read.ledger import ABSENT, GRAVE

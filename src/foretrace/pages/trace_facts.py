@@ -13,7 +13,8 @@ from msgspec import Struct, convert
 
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
-from foretrace.base.terminal import Line, plain
+from foretrace.base.tables import Line
+from foretrace.base.terminal import plain
 from foretrace.base.units import bytes_text
 from foretrace.look import summarize
 from foretrace.look.document import op_rows

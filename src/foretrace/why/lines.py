@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from foretrace.base.terminal import WIDTH, Column, Line, Section, bulleted, filled, fitted, listing
+from foretrace.base.tables import Line
+from foretrace.base.terminal import WIDTH, Column, Section, bulleted, filled, fitted, listing
 from foretrace.base.units import (
     DASH,
     bytes_text,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from foretrace.base.patterns import regex
-from foretrace.base.terminal import WIDTH, markdown, plain, table
+from foretrace.base.terminal import WIDTH, layout, markdown, plain
 from foretrace.base.units import count_text, plural
 from foretrace.record.lab_documents import LadderDocument, MarkedClaim, UnmarkedClaim
 
@@ -34,7 +34,7 @@ def climb_summary(document: LadderDocument) -> str:
         [name, *(count_text(counts[name, outcome]) for outcome in document.outcomes)]
         for name in names
     ]
-    lines = [_head(document), table(["rung", *document.outcomes], rows)]
+    lines = [_head(document), layout(["rung", *document.outcomes], rows)]
     every: list[MarkedClaim | UnmarkedClaim] = [*document.claims, *document.unmarked]
     for outcome in document.outcomes:
         if outcome not in ("holds", "inconclusive"):

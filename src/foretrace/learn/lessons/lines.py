@@ -10,7 +10,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from foretrace.base.terminal import Section, drawn, painted, plain, table
+from foretrace.base.terminal import Section, drawn, layout, painted, plain
 from foretrace.base.units import plural, time_text
 from foretrace.learn.ladder.lines import score
 from foretrace.learn.lessons.documents import (
@@ -39,7 +39,7 @@ def list_text(lessons: Sequence[Lesson], standing: Mapping[str, str]) -> str:
         for lesson in lessons
         for stands in [standing.get(lesson.name, "")]
     ]
-    return table(["lesson", "", "", ""], rows, left=(1, 2, 3), width=WIDTH, indent="")
+    return layout(["lesson", "", "", ""], rows, left=(1, 2, 3), width=WIDTH, indent="")
 
 
 def title_text(lesson: Lesson, *, bold: bool = False) -> str:
@@ -76,7 +76,7 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     cells = [marked.row.name, *map(time_text, times), str(marked.row.calls)]
     shown = range(len(cells)) if marked.lanes.gpu else (0, 1, 2, 5)
     head, shown_cells = ([every[at] for at in shown] for every in (_COLUMNS, cells))
-    row = table(head, [shown_cells], width=WIDTH, indent="")
+    row = layout(head, [shown_cells], width=WIDTH, indent="")
     told = drawn([reason], bold=bold, width=WIDTH)
     return "\n".join([told, *lanes_lines(marked.lanes, WIDTH), below, row])
 
