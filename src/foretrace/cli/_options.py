@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from foretrace.base.budget import Limits
-    from foretrace.base.terminal import Section
     from foretrace.jobs.documents import JobDocument
     from foretrace.jobs.whole_job import Job
     from foretrace.read.run_record import RecordedRun
@@ -245,25 +244,31 @@ def answer(
         click.echo((encode if form == "json" else markdown)(document))
 
 
-def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Section]]) -> None:
+def answer_in_sections(form: str, document: Struct, page: Callable[[], Sequence[Any]]) -> None:
     """Print a document as JSON, or its page as Markdown or for the terminal."""
-    from foretrace.base import terminal
+    from foretrace.base import tables, terminal
 
     def text(_: Struct) -> str:
-        return terminal.drawn(page(), bold=shows_bold(), width=width())
+        shown = page()
+        draw: Any = tables.text if isinstance(shown[0], tables.Table) else terminal.drawn
+        return str(draw(shown, bold=shows_bold(), width=width()))
 
-    answer(form, document, text, lambda _: terminal.marked(page()))
+    def markdown(_: Struct) -> str:
+        shown = page()
+        mark: Any = tables.marked if isinstance(shown[0], tables.Table) else terminal.marked
+        return str(mark(shown))
+
+    answer(form, document, text, markdown)
 
 
 def parts_page(
     page: Any, document: Any, wanted: dict[str, bool], top: int, every: Sequence[str]
-) -> list[Section]:
+) -> list[Any]:
     """The parts of a page that options name, or all of them; without any the first screen."""
     names = every if wanted["all"] else [name for name, on in wanted.items() if on]
-    found: list[Section] = (
+    return list(
         page.sections(document, names, top) if names else page.first_screen(document, width())
     )
-    return found
 
 
 def builds_rung() -> Decorator:

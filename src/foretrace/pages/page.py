@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
+from foretrace.base.tables import BULLET, WORDS, Table
 from foretrace.base.terminal import Section, plain
 from foretrace.compare import history_lines as history_page
 from foretrace.compare.history_documents import HistoryDocument
@@ -110,11 +111,30 @@ def read(name: str) -> str:
 
 def safe(value: object) -> object:
     """A section as plain data, each text of it on one line and without marks of direction."""
+    if isinstance(value, Table):
+        value = section_of(value)
     if isinstance(value, Section):
         return {each.name: safe(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, str):
         return plain(value)
     return [safe(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def section_of(table: Table) -> Section:
+    """A table as the script reads it."""
+    words = [line for line in table.lines if line.label not in ("", BULLET)]
+    left = [at for at, column in enumerate(table.columns) if column.shown_as == WORDS]
+    return Section(
+        table.title,
+        [line.text for line in table.lines if not line.label],
+        [(line.label, line.text) for line in words],
+        [(line.text, line.below) for line in table.lines if line.label == BULLET],
+        [column.name for column in table.columns],
+        table.cells,
+        left if table.columns else (0,),
+        table.more,
+        table.code,
+    )
 
 
 Ints = NDArray[np.int64]
