@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 
 from msgspec import NODEFAULT, Struct, inspect
 
@@ -17,6 +18,7 @@ from foretrace.pages.serve.library import PackedTile, SearchResult
 from foretrace.record.lab_documents import LadderDocument
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
+WIDTH = 140
 HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
@@ -64,8 +66,9 @@ class Types:
             self.written[name] = ""  # it may hold itself
             found = inspect.type_info(struct)
             assert isinstance(found, inspect.StructType | inspect.DataclassType)
-            lines = [f"  {self.field(found, field)};" for field in found.fields]
-            self.written[name] = "\n".join([f"export interface {name} {{", *lines, "}"])
+            fields = "; ".join(self.field(found, field) for field in found.fields)
+            text = f"export interface {name} {{ {fields} }}"
+            self.written[name] = "\n".join(wrap(text, WIDTH, subsequent_indent="  "))
         return name
 
     def field(
@@ -87,7 +90,7 @@ class Types:
         match kind:
             case inspect.Metadata():
                 return self.text(kind.type)
-            case inspect.StructType():
+            case inspect.StructType() | inspect.DataclassType():
                 return self.add(kind.cls)
             case inspect.UnionType():
                 return " | ".join(dict.fromkeys(self.text(each) for each in kind.types))
@@ -111,7 +114,7 @@ def document() -> str:
     types = Types()
     for root in ROOTS:
         types.add(root)
-    return "\n".join([HEAD, "\n\n".join(types.written[name] for name in sorted(types.written)), ""])
+    return "\n".join([HEAD, *(types.written[name] for name in sorted(types.written)), ""])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Builds the script of every page into the Python package, and the licences of the libraries inside it.
+// Builds the script and the style of the pages into the Python package, and the licences of the libraries inside it.
 // `node build.mjs` writes; `node build.mjs --check` compares with what is committed, and writes nothing.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,7 +9,6 @@ import { build } from "esbuild";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const TARGET = join(HERE, "../src/foretrace/pages/bundle");
-const PAGES = readdirSync(join(HERE, "src/pages")).sort();
 
 // A page holds no address and no way to write markup. d3 names namespaces by addresses, which are put together when it runs, and
 // selections can set markup, which becomes text.
@@ -26,7 +25,7 @@ const onlyText = {
 
 const made = await build({
   absWorkingDir: HERE,
-  entryPoints: PAGES.map((page) => `src/pages/${page}`),
+  entryPoints: ["src/pages/main.ts"],
   outdir: TARGET,
   bundle: true,
   minify: true,
@@ -72,7 +71,7 @@ if (process.argv.includes("--check")) {
     console.error(`web: the committed bundle is not what web/ builds (${[...differs, ...strange].join(", ")}): run \`make bundle\``);
     process.exit(1);
   }
-  console.log(`web: ${files.size - 1} scripts are what web/ builds`);
+  console.log(`web: ${files.size - 1} files are what web/ builds`);
 } else {
   for (const [name, text] of files) {
     writeFileSync(join(TARGET, name), text);

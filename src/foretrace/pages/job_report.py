@@ -161,6 +161,7 @@ class JobPage(Struct, frozen=True):
     lanes: LanePage | None
     sections: list[object]
     guesses: object | None = None
+    kind: str = "job"
 
 
 def job_html(
@@ -178,7 +179,7 @@ def job_html(
             each = replace(each, head=["rank", *each.head[2:]], rows=rows, left=left)
         tables.append(safe(each))
     data = JobPage(safe(top), _heat(document), drawn, tables, guesses)
-    return page(plain(top.title), data, main="job")
+    return page(plain(top.title), data)
 
 
 def _heat(document: JobDocument) -> HeatData | None:

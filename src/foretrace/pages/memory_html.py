@@ -124,12 +124,13 @@ class SnapshotPage(Struct, frozen=True):
 
     devices: list[DeviceDrawing]
     served: bool = False
+    kind: str = "snapshot"
 
 
 def memory_html(document: MemoryDocument, views: Sequence[MemoryView]) -> str:
     """The page as HTML; `views` are the devices of the document, in its order."""
     data = SnapshotPage([each.device() for each in drawings(document, views)])
-    return page(plain(stem(document.path)), data, main="memory")
+    return page(plain(stem(document.path)), data)
 
 
 def drawings(document: MemoryDocument, views: Sequence[MemoryView]) -> list[Drawing]:

@@ -1,8 +1,8 @@
 """One page: a file that needs no network and runs nothing but its own script.
 
-The script is built from the modules in `web/` (`make bundle`), one file per page in `bundle/`. The
-page's content security policy names the hashes of exactly this script and this style, so that
-nothing a trace contains can run. Data from a trace goes into a JSON block in which `<` cannot
+It is built from the modules in `web/` (`make bundle`); the `kind` of its data says which page it
+draws. The page's content security policy names the hashes of exactly this script and this style, so
+that nothing a trace contains can run. Data from a trace goes into a JSON block in which `<` cannot
 occur, and from there into the page as text only. `columns.ts` undoes what `pack` does.
 """
 
@@ -37,12 +37,12 @@ from foretrace.compare.history_documents import HistoryDocument
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
-def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
+def page(title: str, data: object, *, connect: str = "'none'") -> str:
     """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
-    style, script = _sources(main)
+    style, script = _sources()
     parts = {
         "title": escape(title),
-        "policy": escape(policy(connect, main), quote=True),
+        "policy": escape(policy(connect), quote=True),
         "style": style,
         "script": script,
         "data": json_block(data),
@@ -65,9 +65,9 @@ def write_page(path: str | os.PathLike[str], text: str, traces: Iterable[str]) -
     return target
 
 
-def policy(connect: str, main: str = "main") -> str:
+def policy(connect: str) -> str:
     """The content security policy: nothing from anywhere, but this script and this style."""
-    digests = (hashlib.sha256(text.encode()).digest() for text in _sources(main))
+    digests = (hashlib.sha256(text.encode()).digest() for text in _sources())
     style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {script}; style-src {style}; "
@@ -95,12 +95,9 @@ def seen(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
-def _sources(main: str) -> tuple[str, str]:
-    """The style of every page with that of the views of this one, and its script."""
-    own = files(__package__).joinpath(f"bundle/{main}.css")
-    views = read(f"bundle/{main}.css") if own.is_file() else ""
-    views += read("lesson.css") if main == "lesson" else ""
-    return f"\n{read('page.css')}{views}", "\n" + read(f"bundle/{main}.js")
+def _sources() -> tuple[str, str]:
+    """The style of the pages, and their script."""
+    return f"\n{read('page.css')}{read('bundle/main.css')}", "\n" + read("bundle/main.js")
 
 
 @cache
@@ -188,10 +185,11 @@ class HistoryPage(Struct, frozen=True):
 
     head: object
     sections: list[object]
+    kind: str = "history"
 
 
 def history_html(document: HistoryDocument) -> str:
     """The page of a history: tables alone."""
     top, *rest = history_page.page(document, every=True, bars=True)
     data = HistoryPage(safe(top), [safe(section) for section in rest])
-    return page("history", data, main="history")
+    return page("history", data)

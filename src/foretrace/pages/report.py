@@ -62,6 +62,7 @@ class Report(Struct):
     marks: tuple[str, ...] = MARKS
     schema: int = 1
     only: str = ""
+    kind: str = "report"
 
 
 def compiled_code(trace: Trace) -> WhyPage | None:
@@ -183,11 +184,12 @@ class TryPage(Struct, frozen=True):
     table: object
     sections: list[object]
     diff: list[str]
+    kind: str = "try"
 
 
 def try_html(document: TryDocument) -> str:
     """The page as HTML."""
-    return page(f"try {plain(os.path.basename(document.script))}", tries(document), main="try")
+    return page(f"try {plain(os.path.basename(document.script))}", tries(document))
 
 
 def tries(document: TryDocument) -> TryPage:
@@ -233,6 +235,7 @@ class WhyPage(Struct, frozen=True):
     kernels: list[WhyKernel]
     left_out: int
     not_fused: list[object]
+    kind: str = "why"
 
 
 def why_data(why: Why) -> WhyPage:
@@ -259,4 +262,4 @@ def why_data(why: Why) -> WhyPage:
 
 def why_html(why: Why) -> str:
     """The page as HTML."""
-    return page(plain(why_page.title(why)), why_data(why), main="why")
+    return page(plain(why_page.title(why)), why_data(why))

@@ -1,10 +1,9 @@
 // The page of `foretrace export --to perfetto`: one button that opens Perfetto and passes the trace on.
 
-import { button, byId, make, nameOf, pageData, replace } from "../base/dom";
+import { button, byId, make, nameOf, replace } from "../base/dom";
 import { handOver } from "../views/page/perfetto";
 
-function startHandOff() {
-  const data = pageData<{ title: string; file: string; perfetto?: string }>();
+export function handOff(data: { title: string; file: string; perfetto?: string }): undefined {
   const said = make("p", { role: "status" });
   const open = button("open in Perfetto", async () => {
     const taking = fetch("trace").then((answer) => answer.arrayBuffer());
@@ -23,7 +22,4 @@ function startHandOff() {
     open,
     said,
   );
-  document.documentElement.dataset.ready = "yes";
 }
-
-startHandOff();

@@ -1,16 +1,14 @@
 // The page of a job: what the terminal says first, ranks by steps, chosen ranks on one timeline, and every table.
 
-import { Colours, followTheme } from "../base/colours";
-import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import type { Colours } from "../base/colours";
+import { byId, make, replace } from "../base/dom";
 import { unpack } from "../data/columns";
 import type { JobPage } from "../data/documents";
 import { HeatMap } from "../views/job/heatmap";
 import { laneView } from "../views/job/lanes";
 import { headNode, showGuesses, tablesNode } from "../views/page/written";
 
-async function start(): Promise<void> {
-  const data = pageData<JobPage>();
-  const colours = new Colours();
+export async function showJob(data: JobPage, colours: Colours): Promise<() => void> {
   const heat = data.heat ? new HeatMap(data.heat, await unpack(data.heat.values), colours) : null;
   const lanes = data.lanes,
     events = lanes?.timeline.events;
@@ -23,15 +21,9 @@ async function start(): Promise<void> {
   );
   showGuesses(byId("guesses"), data.guesses);
   replace(byId("traces"), tablesNode(data.sections));
-  followTheme(colours, () => {
+  Object.assign(window, { heat, foretrace: ranks?.context }); // for the curious, and for the tests
+  return () => {
     heat?.redraw();
     ranks?.context.store.touch();
-  });
-  Object.assign(window, { heat, foretrace: ranks?.context }); // for the curious, and for the tests
-  document.documentElement.dataset.ready = "yes";
+  };
 }
-
-start().catch((problem) => {
-  replace(byId("traces"), make("p", { class: "banner" }, "This page could not be shown: ", nameOf(String(problem))));
-  throw problem;
-});

@@ -1,7 +1,7 @@
 // The page of lessons: one question at a time, by keyboard or pointer. The keys are those of the terminal.
 
-import { Colours, followTheme } from "../base/colours";
-import { button, byId, make, nameOf, pageData, replace } from "../base/dom";
+import "../lessons/lesson.css";
+import { button, byId, make, nameOf, replace } from "../base/dom";
 import type { LessonPage as Lesson, PageStep } from "../data/documents";
 import { isProblem, keepProgress, type Mark, predictableText, readProgress, Sitting } from "../lessons/sitting";
 import { endNode, evidenceNode, keyed, listNode, prose, questionNode, saidNodes, trackNode } from "../lessons/view";
@@ -201,11 +201,6 @@ function toTop(node: HTMLElement): void {
   window.scrollBy(0, node.getBoundingClientRect().top);
 }
 
-function startLessons() {
-  const data = pageData<{ lessons: Lesson[] }>();
-  followTheme(new Colours(), () => {});
-  Object.assign(window, { lessonPage: new LessonPage(data.lessons) }); // for the curious, and for the tests
-  document.documentElement.dataset.ready = "yes";
+export function showLessons({ lessons }: { lessons: Lesson[] }): undefined {
+  Object.assign(window, { lessonPage: new LessonPage(lessons) }); // for the curious, and for the tests
 }
-
-startLessons();

@@ -1,138 +1,36 @@
-// The viewer of one trace or several. A report holds its events; the page of `foretrace serve` asks the server for them. There the
-// address names the traces (`?traces=0,2`) and what is seen of them (`#view=…`), so that a reload or a link shows it again.
+// The script of every page. The data that Python wrote says which page it is.
 
 import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
-import { bytesText } from "../base/units";
-import type { Context, Shown } from "../core/context";
-import { Joins } from "../core/joins";
-import { KeyMap } from "../core/keys";
-import { followAlign } from "../core/moving";
-import { ReportSource } from "../core/reportsource";
-import { ServedSource } from "../core/servedsource";
-import { Store } from "../core/store";
-import { unpack } from "../data/columns";
-import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
-import { Events, TraceFacts } from "../data/events";
-import { type Progress, Server } from "../data/server";
-import type { DataSource } from "../data/source";
-import { showBanner, showLedger, showOnly, showViewer } from "../views/page/frame";
-import { perfettoRows } from "../views/page/perfetto";
-import { catalog, chosen, type Listed, sqlTab } from "../views/page/served";
-import type { TabPart } from "../views/page/tabs";
-import { showGuesses, showLadder, showMatmuls } from "../views/page/written";
-import { triesNode } from "../views/tries/tries";
-import { whyNode } from "../views/why/compiled";
+import { handOff } from "./handoff";
+import { showJob } from "./job";
+import { showLessons } from "./lesson";
+import { showSnapshot } from "./snapshot";
+import { showHistory, showTries, showWhy } from "./tables";
+import { showReport, showServed } from "./trace";
 
-async function showReport(data: Report): Promise<void> {
-  const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
-  const tabs: Tabs = (context, ledger) => [
-    { tab: "guesses", title: "Guesses", node: filled(data.guesses, (node, guesses) => showGuesses(node, guesses)) },
-    { tab: "matmuls", title: "Matmuls", node: filled(data.matmuls, showMatmuls) },
-    { tab: "compiled", title: "Compiled", node: data.why && whyNode(data.why) },
-    { tab: "tries", title: "Tried", node: data.tried && triesNode(data.tried) },
-    { tab: "ladder", title: "Ladder", node: filled(data.ladder, showLadder) },
-    { tab: "ledger", title: "Ledger", node: make("section", {}, ledger, perfettoRows(context.traces)) },
-  ];
-  await show(traces, data.compared, tabs, data.only);
-  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame); // sizes are known after the first, drawn in the second
-}
+// What a page is drawn with; a change of colours draws it again.
+type Redraw = (() => void) | undefined;
+type Page = (data: never, colours: Colours) => Redraw | Promise<Redraw>;
 
-async function reportTrace(data: Report, entry: Entry, index: number): Promise<Shown> {
-  const { events, marks } = entry.timeline;
-  const columns = events ? await unpack(events) : {};
-  if (marks) Object.assign(columns, await unpack(marks));
-  return shown(index, { entry, ...data }, (facts) => new ReportSource(new Events(facts, columns)));
-}
-
-const server = new Server();
-
-async function showServed(listed: Listed): Promise<void> {
-  const numbers = chosen(location.search, listed.traces.length);
-  const open = (wanted: number[]) => {
-    location.search = `?traces=${wanted}`;
-  };
-  replace(byId("catalog"), catalog(listed, numbers, open)).hidden = false;
-  if (!listed.traces.length) return;
-  const opened = await Promise.all(numbers.map((number) => openTrace(number, listed.traces[number].label)));
-  const compared = numbers.length > 1 ? await compare(numbers) : null;
-  const sources: ServedSource[] = [];
-  const traces = opened.map((each, index) =>
-    shown(index, each, (facts) => {
-      sources[index] = new ServedSource((path, signal) => server.ask(`trace/${numbers[index]}/${path}`, { signal }), facts, numbers);
-      return sources[index];
-    }),
-  );
-  const titles = traces.map(({ facts }, at) => ({ number: numbers[at], title: facts.title }));
-  const tabs: Tabs = (_, ledger) => [
-    { tab: "ledger", title: "Ledger", node: ledger },
-    { tab: "sql", title: "SQL and tables", node: sqlTab(server, titles) },
-  ];
-  await show(traces, compared, tabs, "");
-  await Promise.all(sources.map(({ first }) => first));
-}
-
-// What is being opened, on a line of its own.
-function opening(label: string): (progress: Progress) => void {
-  const said = make("span");
-  const line = make("p", { class: "opening", role: "status" }, make("progress", { "aria-label": "Opening" }), said);
-  return ({ seconds, bytes, doing }) => {
-    const so = seconds === undefined ? "" : ` (${bytesText(bytes)}): ${doing ? `${doing}, ` : ""}${seconds} s so far`;
-    replace(said, nameOf(label), so, " …");
-    if (!line.isConnected) byId("views").append(line);
-  };
-}
-
-function openTrace(number: number, label: string): Promise<Opened> {
-  return server.ask<Opened>(`trace/${number}`, { opening: opening(`opening ${label}`) });
-}
-
-async function compare(numbers: readonly number[]): Promise<Compared> {
-  const wait = opening("comparing");
-  wait({});
-  return (await server.ask<{ compared: Compared }>(`compare?traces=${numbers}`, { opening: wait })).compared;
-}
-
-interface Opened {
-  entry: Entry;
-  config: string[];
-  marks: string[];
-}
-
-function shown(index: number, { entry, config, marks }: Opened, source: (facts: TraceFacts) => DataSource): Shown {
-  const facts = new TraceFacts(entry, config);
-  facts.marks = marks;
-  const { steps, step } = entry.timeline;
-  return { index, entry, facts, source: source(facts), zero: steps[step ?? -1]?.start ?? 0 };
-}
-
-type Tabs = (context: Context, ledger: HTMLElement | null) => TabPart[];
-
-// The page: all views, or `only` one of them. `tabs` are those of this page alone.
-async function show(traces: Shown[], compared: Compared | null, tabs: Tabs, only: string): Promise<void> {
-  const colours = new Colours();
-  const joins = await Promise.all((compared?.pairs ?? []).map(async (pair) => new Joins(pair, await unpack(pair.work))));
-  const say = (text: string) => replace(byId("status"), text);
-  const context: Context = { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
-  const all = traces.map(({ facts }) => facts);
-  followAlign(context);
-  showBanner(byId("banner"), all);
-  if (only) showOnly(byId("views"), context, only);
-  else showViewer(byId("views"), context, tabs(context, filled(all, showLedger)));
-  followTheme(colours, () => context.store.touch());
-  Object.assign(window, { foretrace: context }); // for the curious, and for the tests
-}
-
-function filled<Data>(data: Data | null, show: (node: HTMLElement, data: Data) => unknown): HTMLElement | null {
-  if (!data) return null;
-  const node = make("section");
-  show(node, data);
-  return node;
-}
+const PAGES: Record<string, Page> = {
+  report: showReport,
+  served: showServed,
+  job: showJob,
+  snapshot: showSnapshot,
+  lessons: showLessons,
+  history: showHistory,
+  try: showTries,
+  why: showWhy,
+  perfetto: handOff,
+};
 
 async function start(): Promise<void> {
-  const data = pageData<Report | Listed>();
-  await ("left_out" in data ? showServed(data) : showReport(data));
+  const data = pageData<{ kind: string }>(),
+    colours = new Colours();
+  let redraw: Redraw;
+  followTheme(colours, () => redraw?.());
+  redraw = await PAGES[data.kind](data as never, colours);
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -90,7 +90,7 @@ def lesson_html(keys: Sequence[LessonKey]) -> str:
         for key in keys
     ]
     title = keys[0].title if len(keys) == 1 else "Lessons"
-    return page(plain(title), {"lessons": _safe(to_builtins(lessons))}, main="lesson")
+    return page(plain(title), {"kind": "lessons", "lessons": _safe(to_builtins(lessons))})
 
 
 def _step(key: StepKey) -> PageStep:

@@ -119,9 +119,9 @@ class _Answer(BaseHTTPRequestHandler):
 def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
     """Serves a page at `/TOKEN/`, the trace at `/TOKEN/trace`; `serve_until_fetched` starts it."""
     root = f"/{secrets.token_urlsafe(24)}/"
-    data = {"title": title, "file": trace.name, "perfetto": origin}
-    text = html_page(title, data, connect="'self'", main="handoff").encode()
-    headers = {"Content-Security-Policy": policy("'self'", "handoff") + "; frame-ancestors 'none'"}
+    data = {"kind": "perfetto", "title": title, "file": trace.name, "perfetto": origin}
+    text = html_page(title, data, connect="'self'").encode()
+    headers = {"Content-Security-Policy": policy("'self'") + "; frame-ancestors 'none'"}
     answers: Answers = {
         root: ("text/html; charset=utf-8", text, headers),
         f"{root}trace": (BINARY, trace.read_bytes(), {}),

@@ -153,8 +153,8 @@ class _Routes:
         return opened
 
     def viewer(self, request: Request) -> Response:
-        text = page("traces", self.listed, connect="'self'", main="main")
-        return _page(text, policy("'self'", "main"))
+        text = page("traces", self.listed | {"kind": "served"}, connect="'self'")
+        return _page(text, policy("'self'"))
 
     def traces(self, request: Request) -> Response:
         return _json(self.listed)
@@ -262,14 +262,14 @@ class Snapshots:
                 views = memory_views(found)
                 drawn = drawings(memory_document(found, views), views)
                 data = SnapshotPage([each.device() for each in drawn], served=True)
-                text = page(plain(stem(path)), data, connect="'self'", main="memory")
+                text = page(plain(stem(path)), data, connect="'self'")
                 self._read = number, drawn, text
             return self._read[1:]
 
     def page(self, request: Request) -> Response:
         """The page of a snapshot."""
         text = self.opened(request.path_params.get("number", 0))[1]
-        return _page(text, policy("'self'", "memory"))
+        return _page(text, policy("'self'"))
 
     def part(self, request: Request) -> Response:
         """Some events of a device."""

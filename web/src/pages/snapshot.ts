@@ -1,7 +1,6 @@
 // The page of `foretrace memory`: what the terminal says, live bytes over time, the stacks of the peak, and its tables.
 
-import { Colours, followTheme } from "../base/colours";
-import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import { byId, make, replace } from "../base/dom";
 import { bytesText } from "../base/units";
 import { type Box, Boxes } from "../core/flame";
 import { unpack } from "../data/columns";
@@ -74,13 +73,6 @@ async function show({ devices, served }: SnapshotPage, number: number): Promise<
   Object.assign(window, { memory: view }); // for the curious, and for the tests
 }
 
-async function start(): Promise<void> {
-  followTheme(new Colours(), () => {});
-  await show(pageData<SnapshotPage>(), 0);
-  document.documentElement.dataset.ready = "yes";
+export async function showSnapshot(data: SnapshotPage): Promise<undefined> {
+  await show(data, 0);
 }
-
-start().catch((problem) => {
-  replace(byId("traces"), make("p", { class: "banner" }, "This page could not be shown: ", nameOf(String(problem))));
-  throw problem;
-});
