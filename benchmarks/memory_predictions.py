@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.memory import fixes
-from foretrace.memory.document import device_document
+from foretrace.memory import device_document, fixes
 from foretrace.read import recordings
 from foretrace.read.snapshot import read_snapshot
 from foretrace.read.snapshot_tables import Owner, Snapshot

@@ -11,8 +11,7 @@ import pytest
 
 from foretrace.base.errors import TraceError
 from foretrace.cli import main
-from foretrace.memory.document import out_of_memory_document
-from foretrace.memory.oom_text import read_oom_text
+from foretrace.memory.oom import out_of_memory_document, read_oom_text
 
 MIB, GIB = 1 << 20, 1 << 30
 ADVICE = (

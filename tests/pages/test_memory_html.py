@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foretrace.memory.document import memory_document
+from foretrace.memory import memory_document
 from foretrace.pages import memory_html as made
 from foretrace.pages.page import pack
 from foretrace.read.snapshot import read_snapshot

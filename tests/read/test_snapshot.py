@@ -22,7 +22,7 @@ import pytest
 from drawn_snapshot import BACKWARD, BUILD, MODEL, DrawnSnapshot
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, TraceError
-from foretrace.memory.document import memory_document
+from foretrace.memory import memory_document
 from foretrace.read import unpickle
 from foretrace.read.snapshot import read_snapshot
 from foretrace.read.snapshot_tables import Snapshot

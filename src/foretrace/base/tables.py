@@ -32,13 +32,15 @@ from foretrace.base.units import (
 LINES = 25  # of the first screen
 NARROW = 80  # a terminal narrower than this has no room for every column
 BULLET = "-"
+BESIDE = " "  # continues the line above it, below its text
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A word in front, and what it says; without a word a paragraph.
 
-    One whose word is `BULLET` is an item of a list, and may have a text `below` it.
+    One whose word is `BULLET` is an item of a list, and may have a text `below` it; one whose word
+    is `BESIDE` says more about the line above it.
     """
 
     label: str
@@ -195,7 +197,8 @@ def _text(table: Table, width: int, bold: bool) -> Iterator[str]:
                 yield wrapped(line.below, deep, deep, width)
         elif line.label:
             below = wrapped(line.text, beside, beside, width)
-            yield shown(line.label) + below[len(line.label) :]
+            label = line.label if line.label == BESIDE else shown(line.label)
+            yield label + below[len(line.label) :]
         else:
             yield wrapped(line.text, indent, indent, width)
     more = table.more
@@ -244,7 +247,7 @@ def _marked(table: Table) -> Iterator[str]:
         if line.label == BULLET:
             items.append(f"- **{words}** {markdown(line.below)}" if line.below else f"- {words}")
         else:
-            yield f"**{markdown(line.label)}**: {words}" if line.label else words
+            yield f"**{markdown(line.label)}**: {words}" if line.label.strip() else words
     if items:
         yield "\n".join(items)
     if table.rows:

@@ -56,7 +56,8 @@ def command(
     if other is not None:
         if html:
             raise UsageError("--html draws one snapshot: leave the other one out")
-        from foretrace.memory.document import memory_changes, memory_document
+        from foretrace.memory import memory_document
+        from foretrace.memory.changes import memory_changes
         from foretrace.memory.lines import changes_page
 
         sides = [memory_document(_held(path, reading)) for path in (snapshot, other)]
@@ -66,9 +67,8 @@ def command(
     if snapshot == "-":
         stdin: Any = sys.stdin.buffer
         if sys.stdin.isatty() or not stdin.peek(6)[:6].startswith(_BINARY):
-            from foretrace.memory.document import out_of_memory_document
             from foretrace.memory.lines import oom_page
-            from foretrace.memory.oom_text import LONGEST, read_oom_text
+            from foretrace.memory.oom import LONGEST, out_of_memory_document, read_oom_text
 
             if sys.stdin.isatty():
                 click.echo("paste the error, then press Ctrl-D", err=True)
@@ -76,7 +76,7 @@ def command(
             explained = out_of_memory_document(read_oom_text(text))
             use.answer_in_sections(form, explained, lambda: oom_page(explained))
             return 0
-    from foretrace.memory.document import memory_document
+    from foretrace.memory import memory_document
     from foretrace.memory.lines import page
 
     target = use.new_file(html, overwrite=overwrite) if html else None

@@ -188,7 +188,7 @@ def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[
 def _failure(snapshot: Path) -> str:
     """What wanted memory, and what held it."""
     try:
-        from foretrace.memory.document import memory_document
+        from foretrace.memory import memory_document
         from foretrace.memory.lines import failure_text
         from foretrace.read.snapshot import read_snapshot
 

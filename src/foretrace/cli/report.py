@@ -84,7 +84,7 @@ def command(
 
 
 def _memory(path: str, target: Path, reading: use.Reading) -> int:
-    from foretrace.memory.document import memory_document
+    from foretrace.memory import memory_document
     from foretrace.pages.memory_html import memory_html
     from foretrace.pages.page import write_page
     from foretrace.read.snapshot import read_snapshot

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from foretrace import memory
 from foretrace.check import documents as check
 from foretrace.compare import documents as compare
 from foretrace.compare import history_documents as history
@@ -15,13 +16,17 @@ from foretrace.jobs import documents as job
 from foretrace.learn.lessons import documents as lesson
 from foretrace.look import documents as look
 from foretrace.look import explained
-from foretrace.memory import documents as memory
+from foretrace.memory import changes as memory_changes
+from foretrace.memory import oom
 from foretrace.read import tried
 from foretrace.record import lab_documents as lab
 from foretrace.why import documents as why
 from foretrace.work.gemms import documents as gemms
 
-_MODULES = (check, compare, explained, gemms, history, job, lab, lesson, look, memory, tried, why)
+_MODULES = (
+    *(check, compare, explained, gemms, history, job, lab, lesson, look),
+    *(memory, memory_changes, oom, tried, why),
+)
 
 
 def every() -> dict[str, tuple[type[msgspec.Struct], str]]:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.units import bytes_text, percent_text, plural
-from foretrace.memory.documents import PeakFix
 from foretrace.read.snapshot_tables import Numbers
 from foretrace.trace.allocator.categories import (
     ACTIVATION,
@@ -68,6 +67,18 @@ class MemoryProposal(Struct, frozen=True):
     costs: int = FREE
     cost: str = ""
     reserved: int | None = None
+
+
+class PeakFix(Struct, frozen=True):
+    """A change that lowers the peak, or what is reserved, and to how much."""
+
+    name: str
+    order: str
+    why: str
+    write: str
+    cost: str
+    peak_bytes: int
+    reserved_bytes: int | None
 
 
 Found = Iterator[MemoryProposal]

@@ -4,50 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.base.terminal import Column, Section, filled, listing
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, filled, listed
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.memory.document import change_text
-from foretrace.memory.documents import (
-    DeviceMemoryDocument,
-    MemoryChanges,
-    MemoryDocument,
-    MemoryPart,
-    OutOfMemoryDocument,
-    PeakFix,
-)
+from foretrace.memory import DeviceMemoryDocument, MemoryDocument, MemoryPart
+from foretrace.memory.changes import MemoryChanges, change_text
+from foretrace.memory.fixes import PeakFix
+from foretrace.memory.oom import OutOfMemoryDocument
 
 SHOWN_FIXES = 3
 MOST_TIMES = 64  # beyond this, the batch is not what limits the memory
 SHOWN = 5  # categories that fit the line of the peak
 LEAST = 0.005  # of the peak: less is not worth a row
+ORDERS = ["DO FIRST", *["THEN"] * (SHOWN_FIXES - 1)]
+_HELD = (Column("at the peak", "bytes"), Column("share", "share"), Column("tensors", "count"))
+_OF_LINES = (
+    Column("line", "line", WORDS),
+    Column("is", "category", WORDS),
+    *_HELD,
+    Column("live for", "live_ns"),
+)
+_OF_MODULES = (Column("module", "name", WORDS), *_HELD)
+_OF_DEVICES = (
+    Column("device", lambda each: f"device {each.device}", WORDS),
+    Column("peak", "peak_bytes"),
+    Column("reserved", "reserved_bytes"),
+)
+_CHANGED = (
+    Column("A", "a_bytes"),
+    Column("B", "b_bytes"),
+    Column("change", change_text, TEXT),
+    Column("", "change", WORDS),
+)
 
 
-def page(found: MemoryDocument, *, top: int) -> list[Section]:
+def page(found: MemoryDocument, *, top: int) -> list[Table]:
     """The first screen: the peak, what lowers it, fragments, growth, and the lines."""
     device = found.device
-    held: dict[str, Column] = {"at the peak": "bytes", "share": "share", "tensors": "count"}
-    lines = [each for each in device.lines[:top] if each.share >= LEAST]
-    modules = [each for each in device.modules[:top] if each.share >= LEAST]
-    of_line: dict[str, Column] = {"line": "line", "is": "category", **held, "live for": "live_ns"}
-    others: dict[str, Column] = {
-        "device": lambda each: f"device {each.device}",
-        "peak": "peak_bytes",
-        "reserved": "reserved_bytes",
-    }
     inside = "" if device.peak_pass.startswith("outside") else "in the "
     where = f"at {time_text(device.peak_ns)}, {inside}{device.peak_pass}"
     parts = parts_text(device.categories)
-    answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
-    if device.failed is not None:
-        answers.append(("FAILED", failed_text(device)))
-    words = ["DO FIRST", *["THEN"] * (SHOWN_FIXES - 1)]
-    answers += [
-        (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
-    ]
+    lines = [Line("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
+    lines += [Line("FAILED", failed_text(device))] if device.failed else []
+    fixes = zip(ORDERS, device.fixes, strict=False)
+    lines += [Line(word, fix_text(device, fix)) for word, fix in fixes]
     if (growth := device.growth) is not None:
         added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
         most = f"{percent_text(growth.lines[0].share)} of it from {growth.lines[0].name}"
-        answers.append(("GROWS", f"{added}, and nothing frees it; {most}"))
+        lines.append(Line("GROWS", f"{added}, and nothing frees it; {most}"))
     if device.batch is not None:
         times = device.batch.fits_times
         text = f"with twice the batch the peak is about {bytes_text(device.batch.twice_bytes)}"
@@ -55,9 +58,9 @@ def page(found: MemoryDocument, *, top: int) -> list[Section]:
             text += "; far larger ones fit this card"
         elif times is not None:
             text += f"; {f'{times} times the' if times > 1 else 'no larger'} batch fits this card"
-        answers.append(("BATCH", text))
+        lines.append(Line("BATCH", text))
     if device.device >= 0:  # a CPU reserves nothing
-        answers.append(("FRAGMENTS", fragments_text(device)))
+        lines.append(Line("FRAGMENTS", fragments_text(device)))
     about = [
         found.path.replace("\\", "/").rsplit("/", 1)[-1],
         found.card or f"device {device.device}",
@@ -67,12 +70,14 @@ def page(found: MemoryDocument, *, top: int) -> list[Section]:
     ]
     if lost := sum(found.lost.values()):
         about.append(f"{count_text(lost)} records not read")
+    by_line = [each for each in device.lines[:top] if each.share >= LEAST]
+    by_module = [each for each in device.modules[:top] if each.share >= LEAST]
     return filled(
         [
-            Section("", [" · ".join(about)], labelled=answers),
-            listing("By line", lines, of_line, left=(0, 1)),
-            listing("By module", modules, {"module": "name", **held}),
-            listing("Other devices", found.others, others),
+            Table("", lines=[Line("", " · ".join(about)), *lines]),
+            Table("By line", _OF_LINES, by_line),
+            Table("By module", _OF_MODULES, by_module),
+            Table("Other devices", _OF_DEVICES, found.others),
         ]
     )
 
@@ -129,11 +134,10 @@ def fragments_text(device: DeviceMemoryDocument) -> str:
     return "; ".join([told, *free, *fixed])
 
 
-def oom_page(found: OutOfMemoryDocument) -> list[Section]:
+def oom_page(found: OutOfMemoryDocument) -> list[Table]:
     """The numbers, the cause, and what to do."""
     text = found.text
     at = f" at {text.line}" if text.line else ""
-    lines = [("WANTED", f"{bytes_text(text.wanted_bytes)} on {text.device}{at}")]
     parts = [
         (text.allocated_bytes, "in tensors"),
         (text.private_bytes, "of them in private pools (CUDA graphs)"),
@@ -145,28 +149,26 @@ def oom_page(found: OutOfMemoryDocument) -> list[Section]:
         (text.total_bytes, "on the card"),
     ]
     known = ", ".join(f"{bytes_text(size)} {what}" for size, what in parts if size is not None)
-    lines.append(("MEMORY", known or "the text has no numbers"))
-    lines.append(("WHY", f"{found.cause}: {found.why}"))
-    words = ["DO FIRST", "THEN", "THEN"]
-    return [Section("", labelled=[*lines, *zip(words, found.next, strict=False)])]
+    lines = [
+        Line("WANTED", f"{bytes_text(text.wanted_bytes)} on {text.device}{at}"),
+        Line("MEMORY", known or "the text has no numbers"),
+        Line("WHY", f"{found.cause}: {found.why}"),
+    ]
+    orders = [Line(word, what) for word, what in zip(ORDERS, found.next, strict=False)]
+    return [Table(lines=[*lines, *orders])]
 
 
-def changes_page(found: MemoryChanges, *, top: int) -> list[Section]:
+def changes_page(found: MemoryChanges, *, top: int) -> list[Table]:
     """The verdict, and the categories and lines that changed."""
     names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in (found.a, found.b)]
     reserved = f"{bytes_text(found.a_reserved_bytes)} to {bytes_text(found.b_reserved_bytes)}"
-    head = Section(" against ".join(names), labelled=[("VERDICT", found.verdict)])
     least = LEAST * max(found.a_peak_bytes, found.b_peak_bytes)
     large = [each for each in found.categories if max(each.a_bytes, each.b_bytes) >= least]
     lines = [each for each in found.lines if each.change != "same"]
-    columns: dict[str, Column] = {
-        "A": "a_bytes", "B": "b_bytes", "change": change_text, "": "change",
-    }  # fmt: skip
-    of_lines: dict[str, Column] = {"line": "name", "is": "category", **columns}
-    how = "--top has more"
-    title = f"At the peak; reserved {reserved}"
+    is_what = Column("is", "name", WORDS)
+    of_line = (Column("line", "name", WORDS), Column("is", "category", WORDS))
     return [
-        head,
-        listing(title, large, {"is": "name", **columns}, left=(0, 4)),
-        listing("Lines that changed", lines, of_lines, top=top, how=how, left=(0, 1, 5)),
+        Table(" against ".join(names), lines=[Line("VERDICT", found.verdict)]),
+        Table(f"At the peak; reserved {reserved}", (is_what, *_CHANGED), large),
+        listed("Lines that changed", (*of_line, *_CHANGED), lines, top, "--top has more"),
     ][: 3 if lines else 2]

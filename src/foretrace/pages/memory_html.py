@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.base.terminal import plain, stem
+from foretrace.memory import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.memory import lines as memory_page
-from foretrace.memory.documents import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.pages.page import Packed, pack, page, safe
 from foretrace.pages.view_data import BoxTree, thinned
 from foretrace.read.snapshot_tables import Numbers, StackFrame

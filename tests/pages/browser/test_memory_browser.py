@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foretrace.base.terminal import plain
-from foretrace.memory.document import memory_document
+from foretrace.memory import memory_document
 from foretrace.pages.memory_html import memory_html
 from foretrace.read.snapshot_tables import ALLOC, History, Owner, Snapshot, StackFrame
 from foretrace.trace.allocator.view import memory_views

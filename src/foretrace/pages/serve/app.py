@@ -38,7 +38,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.base.terminal import plain, stem
-from foretrace.memory.document import memory_document
+from foretrace.memory import memory_document
 from foretrace.pages import report
 from foretrace.pages.export.tables import csv_parts, json_rows
 from foretrace.pages.memory_html import Drawing, SnapshotPage, drawings
