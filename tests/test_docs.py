@@ -8,25 +8,28 @@ import io
 import json
 import re
 import shlex
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
 
 import foretrace
 from corpus.places import PUBLIC
-from foretrace.base import budget
+from foretrace.base import budget, plugins
 from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
+from foretrace.look.fixes import predicted
 from foretrace.look.rules import rules
 from foretrace.read import recordings
 from foretrace.trace.groups import GpuWork
 from foretrace.trace.query import QueryProcess
 from foretrace.work.kernel import KernelId
+from look.rules.sketch import COPY, MUL, Sketch, kernel
+from opened_traces import open_made
 from sweep import looped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -184,16 +187,35 @@ def test_the_worked_example_of_a_family_decodes_its_example() -> None:
 
 
 def test_the_worked_example_of_a_rule_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)[0]
-    module = ModuleType("empty_steps")
-    monkeypatch.setitem(sys.modules, "empty_steps", module)
-    exec(compile(code, "empty_steps.py", "exec"), module.__dict__)
+    rule = _worked_example("empty_steps")
     trace = foretrace.open(recordings.traces()["mlp_eager"], cache=False)
-    assert list(module._check.check(trace)) == []
+    assert list(rule.check(trace)) == []
     monkeypatch.setattr(trace, "kernels", trace.kernels.clear())
     monkeypatch.setattr(trace, "copies", trace.copies.clear())
-    (finding,) = module._check.check(trace)
+    (finding,) = rule.check(trace)
     assert (finding.title, finding.evidence) == ("3 steps launched nothing", {"steps": [2, 3, 4]})
+    assert (rule.name, plugins.manual(rule.check)[0]) == ("empty_steps", f"{rule.title}.")
+
+
+def test_the_worked_example_of_a_fix_runs(tmp_path: Path) -> None:
+    fix = _worked_example("spare_clones")
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().op("aten::mul", kernel(MUL, 60)).op("aten::clone", kernel(COPY, 40))
+    before = predicted(open_made(sketch, tmp_path))
+    assert before is not None
+    (proposal,) = fix.find(before.step)
+    assert (proposal.order, proposal.why) == ("leave out .clone()", "1 clone per step")
+    (row,) = proposal.change.gone
+    assert before.step.trace.gpu.length[row] == 40_000
+
+
+def _worked_example(name: str) -> Any:
+    """What the example of CONTRIBUTING.md with this function declares."""
+    codes = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    module = ModuleType(name)
+    exec(next(code for code in codes if f"def {name}(" in code), vars(module))
+    return vars(module)[name]
 
 
 def test_the_worked_example_of_a_group_names_its_work() -> None:

@@ -51,7 +51,7 @@ def _rules() -> str:
     entries = []
     for rule in rules():
         needs = ", ".join(f"`{need}`" for need in NEEDS if need in rule.needs)
-        manual = inspect.cleandoc(sys.modules[rule.check.__module__].__doc__ or "")
+        manual = inspect.cleandoc(rule.check.__doc__ or "")
         entries.append(f"### {rule.name}\n\n{manual}\n\nNeeds: {needs}.")
     return "\n\n".join(entries)
 

@@ -14,8 +14,8 @@ from foretrace.look.groups import group_rows
 from foretrace.look.overview import folded
 from foretrace.look.rules import rules
 from foretrace.look.rules._seen import RANGES
-from foretrace.look.rules.graph_launches import graph_rows
-from foretrace.look.rules.unfused_optimizer import FUSED, optimizer_rows
+from foretrace.look.rules.launches import graph_rows
+from foretrace.look.rules.training import FUSED, optimizer_rows
 from foretrace.look.sequences import sequences
 from foretrace.trace.metadata import device_of
 from foretrace.trace.utilization import utilization

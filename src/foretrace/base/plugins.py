@@ -1,8 +1,8 @@
 """Finds one-file extensions: the modules of a package that declare one, and entry points.
 
-A family, a device, an analysis, a group or a rung is one module with one declaration, and a kind
-of prediction one function. Nothing registers itself anywhere else: dropping the file in is enough,
-and taking it out is enough too. Other packages take part through entry points in the groups
+A family, a device, a group or a rung is one module with one declaration; a rule, a fix and a kind
+of prediction are one function. Nothing registers itself anywhere else: writing it is enough, and
+taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
 `foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.guesses`,
 `foretrace.reasons`, `foretrace.rungs` and `foretrace.lessons`.
@@ -51,20 +51,16 @@ def modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def manual(function: Callable[..., object]) -> list[str]:
-    """The paragraphs of the docstring of the module that a function is from."""
-    text = sys.modules[function.__module__].__doc__ or ""
+    """The paragraphs of the docstring of a function."""
+    text = function.__doc__ or ""
     return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
-def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> list[T]:
-    """The `attribute` of each module of `package` that has one, then what `entries` brings."""
-    found = [
-        getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
-    ]
-    wrong = [thing for thing in found if not isinstance(thing, kind)]
-    if wrong:
-        raise TypeError(f"{group}: {wrong[0]!r} is not a {kind.__name__}")
-    return [*found, *entries(kind, group)]
+def declared(package: ModuleType, kind: type[T], group: str) -> list[T]:
+    """Every public `kind` of the modules of `package`, then what `entries` brings."""
+    here = (item for module in modules(package) for item in vars(module).items())
+    own = [thing for name, thing in here if isinstance(thing, kind) and not name.startswith("_")]
+    return [*own, *entries(kind, group)]
 
 
 def entries(kind: type[T], group: str) -> list[T]:

@@ -30,7 +30,7 @@ from foretrace.check.words import UNITS
 from foretrace.compare import compare
 from foretrace.compare.marks import made_between
 from foretrace.look.fixes import GPU, FixPrediction, Predicted, both, fixes, predicted
-from foretrace.look.rules.fusable_pointwise import OPAQUE
+from foretrace.look.rules.fusion import OPAQUE
 from foretrace.read.compiler import rows as compiled
 from foretrace.trace import bounds
 from foretrace.trace.bounds import measured_spans

@@ -1,4 +1,4 @@
-"""What a rule says about a trace (`Finding`). Each file of `look/rules` declares a `Rule`."""
+"""What a rule says about a trace (`Finding`). The functions of `look/rules` declare a `Rule`."""
 
 from __future__ import annotations
 

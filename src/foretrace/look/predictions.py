@@ -18,7 +18,7 @@ from foretrace.base.units import time_text
 from foretrace.look import fixes, rules
 from foretrace.look.documents import FixEntry, StepTime
 from foretrace.look.fixes import Predicted, predicted, why_not
-from foretrace.look.fixes.cuda_graph import COMPILED
+from foretrace.look.fixes.whole_step import COMPILED
 from foretrace.look.measured_step import MeasuredStep
 from foretrace.look.steering import Steering
 from foretrace.trace import bounds

@@ -6,20 +6,16 @@ a word. Its fixes are not advised.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
-from foretrace.base import plugins
 from foretrace.base.errors import UsageError, nearest
 from foretrace.look.documents import IgnoredEntry
 from foretrace.look.finding import Finding
 
 RULE, FIX = "rule", "fix"
 IGNORED, UNSELECTED = "ignored", "not selected"
-_FOLDERS = ("rules", "fixes")
 _ADVICE = "from_rules"  # the fix of all rules that advise without a fix of their own
 
 
@@ -83,13 +79,7 @@ def check_names(names: Collection[str], where: str) -> None:
 
 
 def known_names() -> Sequence[str]:
-    """Every rule and fix. One has the name of its file, so none of them is imported; only where
-    other packages bring some must all be loaded.
-    """
-    if plugins.installed():
-        from foretrace.look import fixes, rules
+    """Every rule and fix."""
+    from foretrace.look import fixes, rules
 
-        return [*(rule.name for rule in rules.rules()), *(fix.name for fix in fixes.fixes())]
-    here = Path(__file__).parent
-    files = (name for folder in _FOLDERS for name in sorted(os.listdir(here / folder)))
-    return [name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")]
+    return [*(rule.name for rule in rules.rules()), *(fix.name for fix in fixes.fixes())]

@@ -20,7 +20,7 @@ from foretrace.look.groups import RECORDING, group_rows, of_recording
 from foretrace.look.on_cpu import COMPUTES, cpu_groups
 from foretrace.look.overview import Overview, folded
 from foretrace.look.predictions import code_in, next_fix
-from foretrace.look.rules.idle_gaps import NO_OPS, WORDS
+from foretrace.look.rules.launches import IDLE_CAUSES, NO_OPS
 from foretrace.pages.page import Packed, pack
 from foretrace.trace.flame import RAN, FlameViews, Stacked
 from foretrace.trace.idle import CAUSES, idle_pieces
@@ -201,7 +201,9 @@ class IdleTime(Struct, frozen=True):
 def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
     """All idle time of a recording, in ns from its first event."""
     found = idle_pieces(trace, trace.gaps)
-    words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
+    words = (
+        IDLE_CAUSES if trace.host.is_op.any() else IDLE_CAUSES | {"host": NO_OPS, "launch": NO_OPS}
+    )
     causes = [(cause, words[cause]) for cause in CAUSES]
     columns = {
         "start": found.start - origin_ns,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import foretrace as ft
+from foretrace.base import plugins
 from foretrace.look.fixes import fixes, predicted_on_cpu
 from foretrace.look.fixes._step import Step
 from foretrace.trace import replay
@@ -777,3 +778,9 @@ def test_on_a_gpu(name: str, draw: Draw, says: Says | None, tmp_path: Path) -> N
 @pytest.mark.parametrize(("name", "draw", "says"), ON_CPU, ids=[row[0] for row in ON_CPU])
 def test_on_a_cpu(name: str, draw: Draw, says: Says | None, tmp_path: Path) -> None:
     assert proposed_on_cpu(name, draw, tmp_path) == ([] if says is None else [says])
+
+
+def test_every_fix_has_a_manual_of_its_own() -> None:
+    manuals = [plugins.manual(fix.find) for fix in fixes()]
+    assert all(len(manual) > 1 for manual in manuals)
+    assert len({manual[0] for manual in manuals}) == len(manuals)

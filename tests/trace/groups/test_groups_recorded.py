@@ -10,7 +10,7 @@ import pytest
 
 import foretrace as ft
 from corpus.places import RECORDED
-from foretrace.look.rules.unfused_optimizer import optimizer_rows
+from foretrace.look.rules.training import optimizer_rows
 from foretrace.trace import module_calls
 from foretrace.trace.flame import RAN, FlameViews
 from foretrace.trace.trace import Trace

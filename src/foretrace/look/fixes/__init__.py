@@ -1,9 +1,10 @@
-"""What a user can change, and what a step takes then: one file per fix.
+"""What a user can change, and what a step takes then: one function per fix.
 
-A file declares its fix with `@fix(...)`; its docstring is the manual. The function looks at a
-typical step and yields proposals: the order to the user, the evidence, and what changes in the
-graph of the step. The graph then runs again, and its time ranks the proposals. Adding a file is all
-it takes; other packages bring fixes through the entry point group `foretrace.fixes`.
+`@fix(...)` declares a function as a fix of its name; its docstring is the manual. The function
+looks at a typical step and yields proposals: the order to the user, the evidence, and what changes
+in the graph of the step. The graph then runs again, and its time ranks the proposals. To write it
+into one of these files is all it takes; other packages bring fixes through the entry point group
+`foretrace.fixes`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.look.documents import FixEntry
 from foretrace.look.finding import Finding
-from foretrace.look.fixes._changes import Proposal, both
-from foretrace.look.fixes._cpu import CpuStep
-from foretrace.look.fixes._step import Fix, Step
+from foretrace.look.fixes._host import CpuStep
+from foretrace.look.fixes._step import Fix, Proposal, Step, both
 from foretrace.trace import bounds, replay
 from foretrace.trace.bounds import measured_spans
 from foretrace.trace.cpu_ops import cpu_call, runs_on_cpu
@@ -102,7 +102,7 @@ class Predicted(Struct, frozen=True):
 @cache
 def fixes() -> tuple[Fix, ...]:
     """Every fix, by name."""
-    found = plugins.declared(sys.modules[__name__], "_find", Fix, "foretrace.fixes")
+    found = plugins.declared(sys.modules[__name__], Fix, "foretrace.fixes")
     return tuple(sorted(found, key=lambda fix: fix.name))
 
 

@@ -1,8 +1,8 @@
-"""What an expert would say about a trace: one file per rule.
+"""What an expert would say about a trace: one function per rule.
 
-A file declares its rule with `@rule(...)`, and its docstring is the manual page. Adding a file is
-all it takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule
-returns findings and draws nothing.
+`@rule(...)` declares a function as a rule of its name, and its docstring is the manual page. To
+write it into one of these files is all it takes; other packages bring rules through the entry point
+group `foretrace.analyses`. A rule returns findings and draws nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ INCOMPLETE = ABSENT | {"gpu_events_missing"}
 @cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, by name."""
-    found = plugins.declared(sys.modules[__name__], "_check", Rule, "foretrace.analyses")
+    found = plugins.declared(sys.modules[__name__], Rule, "foretrace.analyses")
     return tuple(sorted(found, key=lambda rule: rule.name))
 
 

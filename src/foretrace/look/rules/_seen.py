@@ -345,10 +345,10 @@ def rule(
     first: str = "",
     example: str = "",
 ) -> Callable[[Callable[[Seen], Found]], Rule]:
-    """Declare a function as the rule of its file, which has the file's name."""
+    """Declare a function as the rule of its name; its docstring is the manual."""
 
     def declared(check: Callable[[Seen], Found]) -> Rule:
-        name = check.__module__.rpartition(".")[2]
+        name = check.__name__
 
         @wraps(check)
         def checked(trace: Trace) -> Found:

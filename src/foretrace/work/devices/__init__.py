@@ -35,11 +35,9 @@ SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured fo
 @cache
 def every() -> tuple[Device, ...]:
     """All known devices, in the order of the file."""
-    import foretrace.work.devices as here
-
     cards = tomllib.loads(PEAKS.read_text(encoding="utf-8"))
     found = [_device(name, card) for name, card in cards.items()]
-    return (*found, *plugins.declared(here, "DEVICE", Device, "foretrace.devices"))
+    return (*found, *plugins.entries(Device, "foretrace.devices"))
 
 
 def _device(name: str, card: dict[str, Any]) -> Device:
