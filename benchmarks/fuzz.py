@@ -44,7 +44,7 @@ from foretrace.base.documents import encode
 from foretrace.base.terminal import drawn
 from foretrace.compare import document as compared
 from foretrace.jobs import lines as job_page
-from foretrace.jobs.verdict import overview_of_job
+from foretrace.jobs import summary as job_summary
 from foretrace.look import lines as look_page
 from foretrace.look import rules, summarize
 from foretrace.look.documents import FixEntry, Look, StepTime
@@ -279,7 +279,7 @@ def beside_seed(folder: Path, entry: Entry, trace: ft.Trace) -> None:
         sound(compared(found), "compare", signed=True)
         in_order(str(found), "comparison")
     with jobs.read(folder, cache=False) as job:
-        whole = overview_of_job(job)
+        whole = job_summary.summarize(job)
     sound(whole, "job", signed=True)
     in_order(drawn(job_page.sections(whole, job_page.PARTS, 20)), "job page")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from foretrace import jobs
-from foretrace.jobs.verdict import overview_of_job
+from foretrace.jobs.summary import summarize
 from jobs.plan import write
 from jobs.plan.faults import misses, random_job
 
@@ -27,7 +27,7 @@ def wrong_about(seed: int) -> tuple[str, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         truth = write(plan, Path(folder))
         with jobs.read(folder, cache=False) as job:
-            document = overview_of_job(job)
+            document = summarize(job)
         wrong = misses(document, truth, faults)
     shape = f"{plan.data}x{plan.tensor}x{plan.pipeline}"
     planted = ", ".join(f"{each.kind} {each.group or each.rank}" for each in faults) or "none"

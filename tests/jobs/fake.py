@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from foretrace.jobs.tables import JobGroup, RankFacts
+from foretrace.jobs.whole_job import JobGroup, RankFacts
 
 COLLECTIVES = {
     "rank": pl.Int64, "id": pl.Int64, "step": pl.Int64, "group": pl.String,

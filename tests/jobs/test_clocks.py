@@ -11,7 +11,7 @@ import pytest
 
 from foretrace.jobs.clocks import CLOCKS, aligned, fit
 from foretrace.jobs.matched_collectives import match
-from foretrace.jobs.tables import JobGroup
+from foretrace.jobs.whole_job import JobGroup
 from jobs.fake import BASE_NS, FakeJob, collectives, facts
 
 SECONDS = 5.0

@@ -10,7 +10,7 @@ import polars as pl
 
 from foretrace import jobs
 from foretrace.jobs.matched_collectives import MatchedCollectives, match, roles
-from foretrace.jobs.tables import JobGroup
+from foretrace.jobs.whole_job import JobGroup
 from jobs.fake import FakeJob, collectives, facts
 
 

@@ -17,9 +17,8 @@ from foretrace import jobs
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.jobs import reduce
-from foretrace.jobs.tables import RankPart
 from foretrace.jobs.whole_job import COLUMNS as TYPES
-from foretrace.jobs.whole_job import unpacked
+from foretrace.jobs.whole_job import RankPart, unpacked
 from foretrace.read import cache
 from jobs.plan import Answer, Delay, Gaps, Plan, write
 from jobs.slow_method import COLUMNS, Moments

@@ -11,8 +11,8 @@ import pytest
 from foretrace import jobs
 from foretrace.jobs.clocks import fit
 from foretrace.jobs.matched_collectives import match
-from foretrace.jobs.tables import JobGroup
 from foretrace.jobs.waits import WAITS, hosts, stragglers, waits
+from foretrace.jobs.whole_job import JobGroup
 from jobs.fake import BASE_NS, FakeJob, collectives, facts
 from jobs.plan import Answer, Clock, Delay, Plan, write
 

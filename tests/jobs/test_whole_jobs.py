@@ -14,7 +14,8 @@ from corpus.places import PUBLIC
 from foretrace import jobs
 from foretrace.cli import main
 from foretrace.jobs.documents import JobDocument
-from foretrace.jobs.verdict import fixes, overview_of_job
+from foretrace.jobs.summary import summarize
+from foretrace.jobs.verdict import fixes
 from jobs.plan import Clock, Delay, Gaps, Plan, write
 from jobs.plan.answer import slowdown, walls
 from jobs.plan.damage import SPOILED
@@ -36,7 +37,7 @@ BLAMED += [(MIXED, "data"), (replace(DATA, sharded=True), "compute")]
 
 def overview(folder: Path) -> JobDocument:
     with jobs.read(folder, cache=False) as job:
-        return overview_of_job(job)
+        return summarize(job)
 
 
 def planned(plan: Plan, folder: Path) -> JobDocument:

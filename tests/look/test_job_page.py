@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
-from foretrace.base.terminal import drawn
+from foretrace.base.tables import text as drawn
 from foretrace.jobs.lines import job_timeline
 from foretrace.pages.job_report import job_html
 from foretrace.pages.page import Packed

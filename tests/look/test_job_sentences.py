@@ -19,7 +19,8 @@ from foretrace.jobs.documents import (
     JobRank,
     JobWhatIf,
 )
-from foretrace.jobs.verdict import lines, verdict
+from foretrace.jobs.lines import lines
+from foretrace.jobs.verdict import verdict
 from job_documents import MS, job_document
 
 MADE = job_document(slow=None)

@@ -78,26 +78,28 @@ _BY_END = {
 class Column:
     """One column: its head, the field of a row or a function of it, and the unit of its values.
 
-    Without a unit the name of the field says it (times end in `_ns`), else it is a count. Where a
-    terminal is narrow, columns that are not `first` go before the others.
+    Without a field it is the one that is named as the head. Without a unit the name of the field
+    says it (times end in `_ns`), else it is a count. Where a terminal is narrow, columns that are
+    not `first` go before the others.
     """
 
     name: str
-    of: str | Callable[[Any], Any]
+    of: str | Callable[[Any], Any] = ""
     unit: str = ""
     first: bool = True
 
     def value(self, row: Any) -> Any:
         """What a row has here."""
-        return getattr(row, self.of) if isinstance(self.of, str) else self.of(row)
+        return getattr(row, self.of or self.name) if isinstance(self.of, str) else self.of(row)
 
     @property
     def shown_as(self) -> str:
         """The unit, or what the name of the field says."""
         if self.unit or not isinstance(self.of, str):
             return self.unit or "count"
-        by_name = (unit for end, unit in _BY_END.items() if str(self.of).endswith(end))
-        return "number" if self.of in _NUMBERS else next(by_name, "count")
+        field = self.of or self.name
+        by_name = (unit for end, unit in _BY_END.items() if field.endswith(end))
+        return "number" if field in _NUMBERS else next(by_name, "count")
 
     def text(self, row: Any) -> str:
         """What a row has here, for people."""

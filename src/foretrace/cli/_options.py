@@ -363,10 +363,10 @@ def is_snapshot(path: str, reading: Reading) -> bool:
 
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
-    from foretrace.jobs.verdict import overview_of_job
+    from foretrace.jobs.summary import summarize
 
     with reading.job(path) as job:
-        found = overview_of_job(job)
+        found = summarize(job)
     warn_of_left_out([f"{each.path}: {each.text} [{each.code}]" for each in found.left_out])
     return found
 

@@ -10,7 +10,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.base.terminal import Section
+    from foretrace.base.tables import Table
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
@@ -57,7 +57,7 @@ def command(
     """
     from foretrace.jobs.lanes import default_ranks, lanes
     from foretrace.jobs.reading import numbers
-    from foretrace.jobs.verdict import overview_of_job
+    from foretrace.jobs.summary import summarize
 
     if timeline is not None and form == "json" and not (html or perfetto):
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
@@ -65,7 +65,7 @@ def command(
     for path in filter(None, (html, perfetto)):
         use.new_file(path, overwrite=overwrite)
     with reading.job(traces, ranks, steps) as job:
-        found = overview_of_job(job)
+        found = summarize(job)
         wanted_ranks = chosen or default_ranks(found)
         beside = lanes(job, wanted_ranks) if chosen or html or perfetto else None
     if beside is not None:
@@ -83,14 +83,14 @@ def command(
             use.say(f"wrote {perfetto}: open it at ui.perfetto.dev")
     timeline_of = beside if chosen else None
 
-    def page() -> list[Section]:
+    def page() -> list[Table]:
         from foretrace.jobs import lines as job_page
 
-        sections = use.parts_page(job_page, found, wanted, top, job_page.PARTS)
+        tables = use.parts_page(job_page, found, wanted, top, list(job_page.PARTS))
         if timeline_of is not None:
             step = found.path.step if found.path else None
-            sections = [*sections, job_page.job_timeline(timeline_of, step, use.width())]
-        return sections
+            tables = [*tables, job_page.job_timeline(timeline_of, step, use.width())]
+        return tables
 
     use.answer_in_sections(form, found, page)
     odd = found.left_out or any(each.severity != "info" for each in (*found.notes, *found.same))

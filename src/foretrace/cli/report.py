@@ -105,12 +105,12 @@ def _job(
     from foretrace.check.marking import check_job, document
     from foretrace.check.parsing import parse_job_or_error
     from foretrace.jobs.lanes import default_ranks, lanes
-    from foretrace.jobs.verdict import overview_of_job
+    from foretrace.jobs.summary import summarize
     from foretrace.pages.job_report import job_html
 
     guesses = given(texts, [file] if file else [], parse_job_or_error)
     with reading.job(path) as job:
-        found = overview_of_job(job)
+        found = summarize(job)
         beside = lanes(job, default_ranks(found))
     marked = document(check_job(found, guesses)) if guesses else None
     write_text(target, job_html(found, beside, marked))

@@ -23,8 +23,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.jobs.tables import JobGroup, RankFacts
-from foretrace.jobs.whole_job import Job, columns
+from foretrace.jobs.whole_job import Job, JobGroup, RankFacts, columns
 from foretrace.trace.intervals import Bools
 
 _DEFAULT = "0"  # the name of the group of all ranks, which only newer versions describe

@@ -18,7 +18,7 @@ import polars as pl
 from foretrace.base.units import bytes_text, count_text, plural, span_text
 from foretrace.jobs.documents import JobOddity
 from foretrace.jobs.exposure import stages
-from foretrace.jobs.tables import RankFacts
+from foretrace.jobs.whole_job import RankFacts
 from foretrace.trace.collectives import BOTH_SIDES
 
 if TYPE_CHECKING:

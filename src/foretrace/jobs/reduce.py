@@ -36,8 +36,15 @@ from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.base.patterns import regex
 from foretrace.base.units import whole
-from foretrace.jobs.tables import PAUSE_NS, WITHOUT_STEPS, JobGroup, RankFacts, RankPart
-from foretrace.jobs.whole_job import FileAnswer, packed
+from foretrace.jobs.whole_job import (
+    PAUSE_NS,
+    WITHOUT_STEPS,
+    FileAnswer,
+    JobGroup,
+    RankFacts,
+    RankPart,
+    packed,
+)
 from foretrace.read import cache as store
 from foretrace.read import entries, remote
 from foretrace.read.folder import resolve

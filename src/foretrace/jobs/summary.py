@@ -16,7 +16,7 @@ from foretrace.jobs.exposure import TIMES, bubbles, exposure, overlap, perfect, 
 from foretrace.jobs.matched_collectives import MatchedCollectives
 from foretrace.jobs.network import bandwidths, outliers, transfers
 from foretrace.jobs.rank_consistency import CLOCK_STEP_NS, rank_consistency, world_size
-from foretrace.jobs.tables import WITHOUT_STEPS
+from foretrace.jobs.verdict import verdict
 from foretrace.jobs.waits import (
     NOTABLE,
     OWN_CAUSES,
@@ -26,7 +26,7 @@ from foretrace.jobs.waits import (
     stragglers,
     timed_collectives,
 )
-from foretrace.jobs.whole_job import Job
+from foretrace.jobs.whole_job import WITHOUT_STEPS, Job
 
 SUSPECTS = 3  # late ranks that are replayed one by one
 _WAITED = ("wait_ns", "transfer_ns", "exposed_wait_ns")
@@ -35,7 +35,7 @@ _Row = TypeVar("_Row", bound=Struct)
 
 
 def summarize(job: Job) -> documents.JobDocument:
-    """Run every analysis once."""
+    """Run every analysis once, and say what they show."""
     matched, clocks, waited = timed_collectives(job)
     same = rank_consistency(job, matched, clocks)
     odd = [rank for each in same if each.code == "clock_set" for rank in each.ranks]
@@ -61,7 +61,7 @@ def summarize(job: Job) -> documents.JobDocument:
         .group_by("stage")
         .agg(pl.col("rank").unique().sort(), pl.col("bubble_ns", "wall_ns").mean())
     )
-    return documents.JobDocument(
+    document = documents.JobDocument(
         schema=documents.SCHEMA,
         job=entry,
         ranks=ranks,
@@ -85,6 +85,8 @@ def summarize(job: Job) -> documents.JobDocument:
         left_out=list(job.left_out),
         unnamed=matched.arrivals.join(unnamed, on="collective_id", how="semi").height,
     )
+    document.verdict = verdict(document)
+    return document
 
 
 def _rows(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:

@@ -1,7 +1,4 @@
-"""The verdict on a job: which rank makes the others wait, and what to do first.
-
-Terminal, Markdown and HTML show these lines and those of `py`.
-"""
+"""The verdict on a job: which rank makes the others wait, and what to do first."""
 
 from __future__ import annotations
 
@@ -12,15 +9,12 @@ from statistics import fmean, median_low
 
 from msgspec import Struct
 
-from foretrace.base.tables import Line
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.jobs.documents import JobDocument, JobEntry, JobHost, JobOutlier, JobRank, JobVerdict
 from foretrace.jobs.network import link_text
 from foretrace.jobs.rank_consistency import ranks_text
 from foretrace.jobs.waits import OWN_CAUSES
-from foretrace.jobs.whole_job import Job
 from foretrace.look.measured_step import WORTH
-from foretrace.read.ledger import GRAVE
 
 # the time of a rank in which each cause shows
 SPENT = {"compute": "compute_ns", "host": "host_ns", "data": "data_ns", "copies": "copy_ns"}
@@ -116,12 +110,6 @@ def fixes(document: JobDocument) -> list[JobFix]:
     rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
     ordered = [*late, sorted(rest, key=lambda fix: -fix.saves_ns)]
     return [fix for each in ordered for fix in each if fix.saves_ns >= worth_ns(document)]
-
-
-def sentence(document: JobDocument, fix: JobFix) -> str:
-    """A fix with what it saves."""
-    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
-    return f"{fix.text}; {saves}{fix.more}"
 
 
 def _saving(
@@ -271,65 +259,19 @@ def _look(row: JobRank) -> str:
     return "its trace" if "://" in row.path else f"foretrace look {shlex.quote(row.path)}"
 
 
-LABELS = {
-    "straggler": "STRAGGLER",
-    "slow_host": "SLOW HOST",
-    "slow_link": "SLOW LINK",
-    "balanced": "NO STRAGGLER",
-    "inconclusive": "INCONCLUSIVE",
-    "unknown": "WAITS UNKNOWN",
-}
 ONE_STEP = 0.9  # of what the others wait: the other steps are not worth a word
-NOTHING = "the traces prove no fix worth 1% of the time"
-UNEVEN = 1.1  # mean to median step, from which both are said
-
-
-def overview_of_job(job: Job) -> JobDocument:
-    """Everything about a job, with the verdict in words."""
-    from foretrace.jobs.summary import summarize
-
-    found = summarize(job)
-    found.verdict = verdict(found)
-    return found
 
 
 def verdict(document: JobDocument) -> JobVerdict:
     """What holds the job up, and the two fixes that can save the most."""
     bound, text = _judged(document)
-    first, then = [*(sentence(document, each) for each in fixes(document)), "", ""][:2]
-    return JobVerdict(bound, text, first, then)
-
-
-def title(document: JobDocument) -> str:
-    """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
-    job = document.job
-    parts = [read_text(job)]
-    parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
-    if job.devices:
-        several = f"{len(job.devices)} kinds of GPU"
-        parts.append(several if len(job.devices) > 1 else job.devices[0])
-    if job.steps:
-        mean, median = job.step_ns or 0, job.median_step_ns or 0
-        uneven = median and not 1 / UNEVEN < mean / median < UNEVEN
-        of = f"{time_text(mean)} (median {time_text(median)})" if uneven else time_text(mean)
-        parts.append(f"{plural(len(job.steps), 'step')} of {of}")
-    return " · ".join(parts)
-
-
-def lines(document: JobDocument) -> list[Line]:
-    """The lines of the first screen above its table."""
-    said = document.verdict
-    return [
-        Line(LABELS[said.bound], said.text),
-        *step(document),
-        *exposed(document),
-        *pipeline(document),
-        Line("DO FIRST", said.first or NOTHING),
-        *([Line("THEN", said.then)] if said.then else []),
-        *network(document),
-        *same(document),
-        *not_read(document),
+    per = per_step(document)
+    texts = [
+        f"{fix.text}; saves {fix.how} {time_text(fix.saves_ns)}{per}{fix.more}"
+        for fix in fixes(document)
     ]
+    first, then = [*texts, "", ""][:2]
+    return JobVerdict(bound, text, first, then)
 
 
 def _judged(document: JobDocument) -> tuple[str, str]:
@@ -456,11 +398,6 @@ def cause_text(cause: str, share: float | None = None) -> str:
     return words if is_all else f"{share:.0%} because {words}"
 
 
-def cause_word(cause: str) -> str:
-    """`other comms`: a cause in a table."""
-    return cause.replace("_", " ")
-
-
 def read_text(job: JobEntry) -> str:
     """`63 of 64 ranks`; a rank beyond the world size is not one of them."""
     if not job.world_size or job.ranks > job.world_size - job.missing:
@@ -526,57 +463,27 @@ def clock_error(document: JobDocument) -> int | None:
     return max(errors, default=None)
 
 
-HARDLY = 0.01  # of exposed time: waits below are not worth a word
-APART = 1.1  # the largest to the smallest of the ranks, from which the range is worth a word
 SLOWEST = 0.1  # GB/s that are said as such
-SAID = 2  # oddities that the line has room for
 
 
-def step(document: JobDocument) -> Iterator[Line]:
-    """`as recorded: compute 38%, exposed comms 12%, copies 1%, idle 49%`: of all ranks."""
-    rows = [row for row in document.ranks if row.wall_ns]
-    if not rows:
-        return
-    whole = sum(row.wall_ns or 0 for row in rows)
-
-    def share(*names: str) -> str:
-        return percent_text(sum(getattr(row, name) or 0 for row in rows for name in names) / whole)
-
-    data = f" (data loader {share('data_ns')})" if any(row.data_ns for row in rows) else ""
-    parts = (("exposed comms", "exposed_ns"), ("copies", "copy_ns"), ("idle", "idle_ns"))
-    rest = ", ".join(f"{name} {share(column)}" for name, column in parts)
-    yield Line(
-        "STEP" if document.job.steps else "TIME",
-        f"as recorded: compute {share('compute_ns')}, {rest}{data}",
-    )
+def rate_text(gbps: float) -> str:
+    """`20 GB/s`."""
+    return f"{gbps:.3g} GB/s" if gbps >= SLOWEST else f"{1000 * gbps:.3g} MB/s"
 
 
-def exposed(document: JobDocument) -> Iterator[Line]:
-    """Communication under which nothing computes, and how much of it is waiting."""
-    times = [row.exposed_ns for row in document.ranks if row.exposed_ns is not None]
-    if not times or not document.collectives:
-        return
-    mean = fmean(times)
-    if not mean:
-        yield Line("EXPOSED", "nothing: compute hides all communication")
-        return
-    text = f"{time_text(mean)}{per_step(document)} of communication without compute"
-    ends = f", {time_text(min(times))} to {time_text(max(times))} by rank"
-    spread = ends if max(times) > APART * min(times) else ""
-    waited = fmean(row.exposed_wait_ns or 0 for row in document.ranks)
-    wait = f"; {time_text(waited)} of it waiting for other ranks" if waited >= HARDLY * mean else ""
-    yield Line("EXPOSED", f"{text}{spread}{wait}")
+def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
+    """The outlier that is furthest below its equals, of all or of one host."""
+    found = [row for row in document.outliers if not host or (row.kind, row.what) == ("host", host)]
+    return min(found, key=lambda row: row.bus_gbps / row.usual_gbps, default=None)
 
 
-def pipeline(document: JobDocument) -> Iterator[Line]:
-    """The stage that waits longest for the others."""
-    if document.bubbles:
-        worst = max(document.bubbles, key=lambda row: row.bubble_ns)
-        stages = plural(len(document.bubbles), "stage")
-        wait = f"{time_text(worst.bubble_ns)} of {a_step(document)}"
-        idle = f"stage {worst.stage} waits {wait} for the others"
-        long = f"; {text}" if (text := longest_stage(document)) else ""
-        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)}){long}")
+def rates(row: JobOutlier) -> str:
+    """`20 GB/s in all-reduce of 4.2 MB, its equals 100 GB/s`."""
+    what = f"{row.collective} of {bytes_text(row.message_bytes)}"
+    return f"{rate_text(row.bus_gbps)} in {what}, its equals {rate_text(row.usual_gbps)}"
+
+
+APART = 1.1  # the largest to the smallest of ranks or stages, from which the range is worth a word
 
 
 def longest_stage(document: JobDocument) -> str:
@@ -592,59 +499,3 @@ def longest_stage(document: JobDocument) -> str:
         return ""
     times = f"{time_text(by_stage[most])}, the usual one {time_text(usual)}"
     return f"stage {most} computes longest: {times}"
-
-
-def network(document: JobDocument) -> Iterator[Line]:
-    """The collective that takes most time, and what is slower than its equals."""
-    slow = slowest_link(document)
-    below = f"; {slow.kind} {slow.what} is slow: {rates(slow)}" if slow else ""
-    whole = [row for row in document.network if not row.at_least]
-    for row in (whole or document.network)[:1]:
-        over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
-        what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
-        rate = f"{'at least ' if row.at_least else ''}{_rate(row.bus_gbps)} on the bus"
-        yield Line("NETWORK", f"{what}: {rate} (median of {count_text(row.count)}){below}")
-
-
-def _rate(gbps: float) -> str:
-    return f"{gbps:.3g} GB/s" if gbps >= SLOWEST else f"{1000 * gbps:.3g} MB/s"
-
-
-def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
-    """The outlier that is furthest below its equals, of all or of one host."""
-    found = [row for row in document.outliers if not host or (row.kind, row.what) == ("host", host)]
-    return min(found, key=lambda row: row.bus_gbps / row.usual_gbps, default=None)
-
-
-def rates(row: JobOutlier) -> str:
-    """`20 GB/s in all-reduce of 4.2 MB, its equals 100 GB/s`."""
-    what = f"{row.collective} of {bytes_text(row.message_bytes)}"
-    return f"{_rate(row.bus_gbps)} in {what}, its equals {_rate(row.usual_gbps)}"
-
-
-def same(document: JobDocument) -> Iterator[Line]:
-    """Whether the traces are one whole job, and how well their clocks are known."""
-    worst = [row.text for row in document.same if row.severity in GRAVE]
-    odd = worst + [row.text for row in document.same if row.severity == "notice"]
-    odd += [note.text for note in document.notes if note.severity != "info"]
-    more = f"; {len(odd) - SAID} more (--same)" if len(odd) > SAID else ""
-    kernels = " with the same kernels and shapes" if document.job.kernels else ""
-    answer = "; ".join(odd[:SAID]) + more if odd else f"yes: ranks of one run{kernels}"
-    if odd or document.job.ranks > 1:
-        many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
-        order = f"; {many} matched by order: they have no numbers" if document.by_order else ""
-        fitted = sum(row.clock.fitted for row in document.ranks)
-        clocks, apart = "", len(document.ranks) - fitted
-        if fitted and document.matched:
-            clocks = f"; clocks within {time_text(clock_error(document))}"
-            clocks += f", those of {plural(apart, 'rank')} not fitted" if apart else ""
-        yield Line("SAME JOB", f"{answer}{order}{clocks}")
-
-
-def not_read(document: JobDocument) -> Iterator[Line]:
-    """The files that were left out."""
-    for first in document.left_out[:1]:
-        name = first.path.replace("\\", "/").rsplit("/", 1)[-1]
-        more = f" and {len(document.left_out) - 1:,} more" if len(document.left_out) > 1 else ""
-        count = plural(len(document.left_out), "file")
-        yield Line("NOT READ", f"{count}: {name} ({first.code}){more}")

@@ -47,8 +47,7 @@ import polars as pl
 
 from foretrace.jobs.clocks import aligned, fit
 from foretrace.jobs.matched_collectives import MatchedCollectives, match
-from foretrace.jobs.tables import WITHOUT_STEPS
-from foretrace.jobs.whole_job import Job, columns, covered
+from foretrace.jobs.whole_job import WITHOUT_STEPS, Job, columns, covered
 from foretrace.trace.intervals import Ints
 
 OWN_CAUSES = ("compute", "host", "data", "copies")

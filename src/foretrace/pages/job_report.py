@@ -13,13 +13,14 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
+from foretrace.base.tables import WORDS, Column
 from foretrace.base.terminal import plain
-from foretrace.base.units import count_text, time_text
+from foretrace.base.units import DASH, count_text, time_text
 from foretrace.check.documents import CheckDocument
 from foretrace.jobs.documents import JobDocument
 from foretrace.jobs.lanes import KINDS, JobLanes
 from foretrace.jobs.lines import PARTS, sections
-from foretrace.jobs.tables import step_name
+from foretrace.jobs.whole_job import step_name
 from foretrace.pages.page import Packed, pack, page, safe
 from foretrace.pages.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.trace.intervals import Ints
@@ -121,6 +122,7 @@ def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
 
 
+_RANK = Column("rank", lambda row: f"{row.rank} ({row.host or DASH})", WORDS)
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
 MEASURES = {  # by the times that it shows; the first that is known opens
     "delays_ns": ("delays", "makes others wait", "Time that the others wait for a rank."),
@@ -171,13 +173,11 @@ def job_html(
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
     tables = []
-    for each in rest:
-        if tuple(each.head[:2]) == ("rank", "host"):
+    for table in rest:
+        if [column.name for column in table.columns[:2]] == ["rank", "host"]:
             # in one column, which names the row wherever the others have no room
-            rows = [[f"{rank} ({host})" if host else rank, *row] for rank, host, *row in each.rows]
-            left = sorted({0, *(at - 1 for at in each.left if at > 1)})
-            each = replace(each, head=["rank", *each.head[2:]], rows=rows, left=left)
-        tables.append(safe(each))
+            table = replace(table, columns=[_RANK, *table.columns[2:]])
+        tables.append(safe(table))
     data = JobPage(safe(top), _heat(document), drawn, tables, guesses)
     return page(plain(top.title), data)
 
