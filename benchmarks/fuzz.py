@@ -39,6 +39,7 @@ from fuzz_changes import changed, is_log
 
 import foretrace as ft
 from foretrace import jobs, why
+from foretrace.base import tables
 from foretrace.base.budget import Limits, ceiling, timed
 from foretrace.base.documents import encode
 from foretrace.base.terminal import drawn
@@ -217,7 +218,7 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
     note_answers(found.look, trace, reached)
     sound(found.look, "look")
     times_fit(found.look)
-    in_order(drawn(look_page.first_screen(found, 100)), "first screen")
+    in_order(tables.text(look_page.first_screen(found, 100)), "first screen")
     reached.stage("fixes and check")
     predicted = predict_fixes(trace, ())
     sound(predicted, "fixes")
@@ -226,8 +227,8 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
     if thorough or reached.said:
         sys.settrace(None)  # what follows takes several times as long when it is traced
         reached.stage("pages")
-        in_order(drawn(look_page.sections(found, PARTS, 20)), "pages of look")
-        in_order(drawn(page_of_fixes(predicted)), "page of fixes")
+        in_order(tables.text(look_page.sections(found, PARTS, 20)), "pages of look")
+        in_order(tables.text(page_of_fixes(predicted)), "page of fixes")
         others(path, trace, found.look, reached)
         reached.stage("compare and job")
         with tempfile.TemporaryDirectory(dir=path.parent) as name:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 import foretrace as ft
 from corpus.build import cut, gn
-from foretrace.base.terminal import drawn, marked
+from foretrace.base.tables import marked
+from foretrace.base.tables import text as drawn
 from foretrace.look import fixes, summarize
 from foretrace.look.documents import FixEntry, StepTime
 from foretrace.look.lines import first_screen

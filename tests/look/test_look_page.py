@@ -12,7 +12,8 @@ import pytest
 import foretrace as ft
 from corpus.build import cut, gn
 from corpus.builder import TraceBuilder
-from foretrace.base.terminal import drawn, marked
+from foretrace.base.tables import marked
+from foretrace.base.tables import text as drawn
 from foretrace.cli import main
 from foretrace.cli._options import shows_bold
 from foretrace.cli.look import EVERY

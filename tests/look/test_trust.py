@@ -10,7 +10,7 @@ import pytest
 import foretrace as ft
 from corpus.build import Doc, Event
 from corpus.builder import TraceBuilder
-from foretrace.base.terminal import drawn
+from foretrace.base.tables import text as drawn
 from foretrace.look import summarize
 from foretrace.look.lines import first_screen, sections
 from foretrace.look.trust import MILD

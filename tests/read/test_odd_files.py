@@ -24,7 +24,8 @@ from corpus.odd_files import ALL, OPENING
 from corpus.opening import Ran, look_json, run, without_path
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
-from foretrace.base.terminal import drawn, marked
+from foretrace.base.tables import marked
+from foretrace.base.tables import text as drawn
 from foretrace.cli.look import EVERY
 from foretrace.look import reading
 from foretrace.look.lines import sections

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import foretrace as ft
-from foretrace.base.terminal import drawn
+from foretrace.base.tables import text as drawn
 from foretrace.look import summarize
 from foretrace.look.lines import first_screen
 from foretrace.look.measured_step import TRIAGE, title_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.base.terminal import drawn
+from foretrace.base.tables import text as drawn
 from foretrace.base.units import percent_text, time_text
 from foretrace.look import summarize
 from foretrace.look.lines import first_screen

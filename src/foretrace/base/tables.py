@@ -59,7 +59,9 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "flops": flops_text,
     "share": percent_text,
     "ratio": ratio_text,
+    "percent": lambda share: f"{share:.0f}%" if share >= 1 else "<1%",
     "gbps": lambda rate: f"{rate:.3g}",
+    "GB/s": lambda rate: f"{rate:.3g} GB/s",
     "number": str,
     "count": count_text,
 }
@@ -113,7 +115,7 @@ class Column:
 class Table:
     """A title, lines, a table, a line below it, and code that is shown as it is.
 
-    One without columns holds lines alone.
+    One without columns holds lines alone. A page shows the first `top` rows, CSV all of them.
     """
 
     title: str = ""
@@ -122,16 +124,22 @@ class Table:
     more: str = ""
     lines: Sequence[Line] = ()
     code: str = ""
+    top: int | None = None
 
     @property
     def filled(self) -> bool:
         """Whether there is anything below the title."""
-        return bool(self.lines or self.rows)
+        return bool(self.lines or self.shown)
+
+    @property
+    def shown(self) -> Sequence[Any]:
+        """The rows that a page shows."""
+        return self.rows[: self.top]
 
     @property
     def cells(self) -> list[list[str]]:
-        """The rows, for people."""
-        return [[column.text(row) for column in self.columns] for row in self.rows]
+        """These rows, for people."""
+        return [[column.text(row) for column in self.columns] for row in self.shown]
 
 
 def listed(
@@ -144,9 +152,9 @@ def listed(
     what: str = "",
     more: str = "",
 ) -> Table:
-    """The first `top` rows, and a line about those left out."""
+    """A table of which a page shows the first `top` rows, and a line about those left out."""
     rest = more_text(len(rows), top, how or f"--top {len(rows)}", what)
-    return Table(title, columns, rows[:top], f"{more} {rest}".strip())
+    return Table(title, columns, rows, f"{more} {rest}".strip(), top=top)
 
 
 def more_text(count: int, shown: int, how: str, what: str = "") -> str:
@@ -204,7 +212,7 @@ def _text(table: Table, width: int, bold: bool) -> Iterator[str]:
         else:
             yield wrapped(line.text, indent, indent, width)
     more = table.more
-    if table.rows:
+    if table.shown:
         table, left_out = _narrowed(table, width)
         more = f"{more} {left_out}".strip()
         head = [column.name for column in table.columns]
@@ -252,7 +260,7 @@ def _marked(table: Table) -> Iterator[str]:
             yield f"**{markdown(line.label)}**: {words}" if line.label.strip() else words
     if items:
         yield "\n".join(items)
-    if table.rows:
+    if table.shown:
         left = _left(table)
         rule = "|".join(":---" if at in left else "---:" for at in range(len(table.columns)))
         head = _row([column.name for column in table.columns])
@@ -287,7 +295,7 @@ def data(table: Table) -> dict[str, Any]:
         {"name": plain(column.name), "unit": column.shown_as, "first": column.first}
         for column in table.columns
     ]
-    values = [[_number(column.value(row)) for column in table.columns] for row in table.rows]
+    values = [[_number(column.value(row)) for column in table.columns] for row in table.shown]
     return {
         "title": plain(table.title),
         "lines": [[line.label, plain(line.text), plain(line.below)] for line in table.lines],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,14 +16,14 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from foretrace.base.terminal import Section
+    from foretrace.base.tables import Table
     from foretrace.look.overview import Overview
     from foretrace.look.steering import Steering
     from foretrace.read.folder import FolderContents
     from foretrace.read.ledger import LedgerEntry, NoteEntry
 
     # the document, what draws it, and why --strict must fail, if so
-    Answer = tuple[Struct, Callable[[], list[Section]], str]
+    Answer = tuple[Struct, Callable[[], list[Table]], str]
 
 FOLDER = click.Path(exists=True)
 CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
@@ -200,7 +200,7 @@ def _look(
     return found, _odd([found.look.ledger], left_out=len(left_out))
 
 
-def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Section]:
+def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Any]:
     from foretrace.look import lines as look_page
 
     if explain is not None:
@@ -213,14 +213,14 @@ def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int
 
 def _region(
     trace: str, name: str, captures: str | None, top: int, reading: use.Reading
-) -> list[Section]:
+) -> list[Table]:
     from foretrace.look import look_region
     from foretrace.look.lines import region_page
 
     return region_page(look_region(reading.trace(trace, captures), name), top)
 
 
-def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section]:
+def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Table]:
     from foretrace.learn.ladder import rungs
     from foretrace.look import look_region
     from foretrace.look.lines import beside_page
@@ -247,7 +247,7 @@ def _look_set(
 
     found = look_set(trace, inside, reading.limits, cache=reading.cache, steering=steering)
 
-    def page() -> list[Section]:
+    def page() -> list[Table]:
         from foretrace.look.set_lines import first_screen, sections
 
         root = shown(trace)

@@ -78,12 +78,12 @@ def _part(name: str, text: Callable[[], str]) -> None:
 
 
 def _look(path: str, reading: use.Reading) -> str:
-    from foretrace.base.terminal import drawn
+    from foretrace.base.tables import text
     from foretrace.look.lines import first_screen
     from foretrace.look.reading import overview_of
 
     found = overview_of(path, cache=reading.cache, limits=reading.limits)
-    page = drawn(first_screen(found, use.width()), bold=use.shows_bold(), width=use.width())
+    page = text(first_screen(found, use.width()), bold=use.shows_bold(), width=use.width())
     return f"$ foretrace look {EAGER}\n{page}"
 
 

@@ -4,59 +4,60 @@ from __future__ import annotations
 
 import textwrap
 
-from foretrace.base.terminal import Section, stem
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, paragraphs
+from foretrace.base.terminal import stem
 from foretrace.base.units import time_text
 from foretrace.look.documents import FixEntry, Look, PredictedFixes, StepTime
 from foretrace.look.predictions import no_fix
 from foretrace.look.sentences import ignored_lines
 
 
-def page_of_fixes(found: PredictedFixes) -> list[Section]:
+def page_of_fixes(found: PredictedFixes) -> list[Table]:
     """The step now, a row for each fix, and the step with those that were chosen."""
     if found.step is None:
-        return [Section("", labelled=[("UNKNOWN", found.reason)])]
+        return [Table("", lines=[Line("UNKNOWN", found.reason)])]
     now = f"{stem(found.path)}: {_now(found.step, found.per)}"
-    head = Section("", labelled=[("NOW", now)])
-    left = [(line.label, line.text) for line in ignored_lines(found.ignored)]
-    ignored = [Section("", labelled=left)] if left else []
+    head = Table("", lines=[Line("NOW", now)])
+    left = [*ignored_lines(found.ignored)]
+    ignored = [Table("", lines=left)] if left else []
     if not found.fixes:
-        none = no_fix([found.reason], other=bool(ignored))
-        return [head, Section("", [none]), *ignored]
-    table = Section(
-        "",
-        head=["fix", "step", "interval", "faster"],
-        rows=[[each.name, *_after(found.step, each)] for each in found.fixes],
-    )
+        return [head, paragraphs("", no_fix([found.reason], other=bool(left))), *ignored]
+    table = Table("", (Column("fix", "name", WORDS), *_after(found.step, "step")), found.fixes)
     # a cell of a table is cut where space is short: what to do stands below it
-    said = [(each.name, f"{each.order}: {_reason(each)}") for each in found.fixes]
-    reasons = Section("", labelled=said)
+    said = [Line(each.name, f"{each.order}: {_reason(each)}") for each in found.fixes]
     together = []
     if found.together_ns is not None:
         faster = f"{found.step.ns / found.together_ns:.2f}x"
         text = f"about {time_text(found.together_ns)} with {', '.join(found.chosen)} ({faster})"
-        together = [Section("", labelled=[("TOGETHER", textwrap.shorten(text, 400))])]
-    return [head, table, reasons, *together, *ignored]
+        together = [Table("", lines=[Line("TOGETHER", textwrap.shorten(text, 400))])]
+    return [head, table, Table("", lines=said), *together, *ignored]
 
 
-def fixes_table(step: StepTime, look: Look, per: str) -> Section:
+def fixes_table(step: StepTime, look: Look, per: str) -> Table:
     """The fixes of a report: the step before and after each, and why."""
-    found, none = look.fixes, no_fix([row.detail for row in look.findings])
-    rows = [[fix.order, time_text(step.ns), *_after(step, fix), _reason(fix)] for fix in found]
-    head = ["fix", "before", "after", "interval", "faster", "why"]
-    now = [
-        f"The step takes {_now(step, per)}.",
-        *([] if found else [f"{none[:1].upper()}{none[1:]}."]),
-    ]
-    return Section("Fixes: the step before and after", now, head=head, rows=rows, left=(0, 5))
+    none = no_fix([row.detail for row in look.findings])
+    columns = (
+        Column("fix", "order", WORDS),
+        Column("before", lambda _: step.ns, "ns"),
+        *_after(step, "after"),
+        Column("why", _reason, WORDS),
+    )
+    now = [Line("", f"The step takes {_now(step, per)}.")]
+    now += [] if look.fixes else [Line("", f"{none[:1].upper()}{none[1:]}.")]
+    return Table("Fixes: the step before and after", columns, look.fixes, lines=now)
+
+
+def _after(step: StepTime, name: str) -> tuple[Column, ...]:
+    return (
+        Column(name, "ns", "ns"),
+        Column("interval", interval, TEXT),
+        Column("faster", lambda fix: step.ns / fix.ns, "ratio"),
+    )
 
 
 def _now(step: StepTime, per: str) -> str:
     recorded = f"recorded {time_text(step.recorded_ns)}, replayed {time_text(step.replayed_ns)}"
     return f"about {time_text(step.ns)} {per} without the profiler ({interval(step)}); {recorded}"
-
-
-def _after(step: StepTime, fix: FixEntry) -> list[str]:
-    return [time_text(fix.ns), interval(fix), f"{step.ns / fix.ns:.2f}x"]
 
 
 def interval(of: StepTime | FixEntry) -> str:

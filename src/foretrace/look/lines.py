@@ -7,30 +7,31 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
+from typing import Any, NamedTuple
 
-from foretrace.base.terminal import (
-    WIDTH,
+from foretrace.base.tables import (
+    BULLET,
+    TEXT,
+    WORDS,
     Column,
-    Section,
+    Line,
+    Table,
     filled,
     fitted,
-    listing,
-    more_text,
-    shorten,
-    stem,
+    listed,
+    paragraphs,
 )
+from foretrace.base.terminal import WIDTH, shorten, stem
 from foretrace.base.units import (
     DASH,
-    bytes_text,
     count_text,
-    flops_text,
     percent_text,
     plural,
     range_text,
     time_text,
 )
 from foretrace.look.document import PASSES, ModuleNode, folded_tree, kinds
-from foretrace.look.documents import CpuOpRow, FindingEntry, KernelRow, Look
+from foretrace.look.documents import CpuOpRow, FindingEntry, KernelRow, Look, StepRow
 from foretrace.look.measured_step import saving_text
 from foretrace.look.on_cpu import cpu_groups
 from foretrace.look.overview import (
@@ -54,71 +55,90 @@ NO_MODULES = (
 NO_TIME = "No GPU work with a time was recorded."
 
 
-def module_sections(look: Look) -> list[Section]:
+class ModuleLine(NamedTuple):
+    """A line of the tree: equal modules, or what is left of their time outside of those inside."""
+
+    label: str
+    node: ModuleNode
+    is_own: bool = False
+
+    def value(self, name: str) -> int:
+        """The sum of a column of the modules; 0 for a pass of work that no module owns."""
+        if name in PASSES and not self.node.row.kind:
+            return 0
+        return self.node.own(name) if self.is_own else self.node.sum(name)
+
+    @property
+    def lengths(self) -> str:
+        """How far equal modules differ."""
+        times = [row.total_ns for row in self.node.rows]
+        return range_text(min(times), max(times)) if len(times) > 1 and not self.is_own else ""
+
+
+def module_tables(look: Look) -> list[Table]:
     """The tree, then the kinds of modules."""
     if not look.modules:
-        return [Section("Modules", [NO_MODULES])]
+        return [paragraphs("Modules", NO_MODULES)]
     nodes, totals = folded_tree(look.modules), look.totals
     whole = sum(node.sum("total_ns") for node in nodes)
     if not whole:
-        return [Section("Modules", [NO_TIME])]
+        return [paragraphs("Modules", NO_TIME)]
     on_cpu = not (totals.kernels or totals.memcpys or totals.memsets)  # then times are the host's
-    has_memory = any(row.memory_bytes is not None for row in look.modules)
     passes = [
         name for name in PASSES if any(getattr(row, name) for row in look.modules if row.kind)
     ]
-
-    def cells(total: int, of_pass: Callable[[str], int]) -> list[str]:
-        times = [of_pass(name) for name in passes]
-        spent = [time_text(ns) if ns else "" for ns in times]
-        return [time_text(total), percent_text(total / whole), *spent]
-
     time = "CPU time" if on_cpu else "GPU time"
-    head = [time, "share", *(name.removesuffix("_ns") for name in passes)]
-    more = [*([] if on_cpu else ["FLOP", "MFU"]), *(["keeps"] if has_memory else []), "each"]
+
+    def times(value: Callable[[Any, str], int]) -> list[Column]:
+        def passed(row: Any, name: str) -> int | str:
+            return value(row, name) or ""
+
+        return [
+            Column(time, lambda row: value(row, "total_ns"), "ns"),
+            Column("share", lambda row: value(row, "total_ns") / whole, "share"),
+            *(
+                Column(name.removesuffix("_ns"), partial(passed, name=name), "ns")
+                for name in passes
+            ),
+        ]
+
+    columns = [Column("module", "label", WORDS), *times(ModuleLine.value)]
+    if not on_cpu:
+        columns += [
+            Column("FLOP", lambda row: row.value("flops") or "", "flops"),
+            Column("MFU", lambda row: "" if row.is_own else _known(row.node.mfu), "share"),
+        ]
+    if any(row.memory_bytes is not None for row in look.modules):
+        columns.append(
+            Column(
+                "keeps", lambda row: (not row.is_own and row.value("memory_bytes")) or "", "bytes"
+            )
+        )
+    columns.append(Column("each", lambda row: row.lengths, TEXT))
     steps = f", {plural(len(look.steps), 'step')}" if look.steps else ""
     overhead = " (includes profiler overhead)" if on_cpu else ""
     title = f"Modules: {time} of the recording{steps}{overhead}"
-    every = [row for each in nodes for row in _module_rows(each, cells, on_cpu, has_memory)]
-    left = more_text(len(every), MODULES, ALL)
-    of_kinds = [
-        [row.kind, count_text(row.modules), *cells(row.total_ns, partial(getattr, row))]
-        for row in kinds(nodes)[:MODULES]
-    ]
+    rows = [row for each in nodes for row in _module_lines(each)]
+    of_kinds = [Column("kind", "kind", WORDS), Column("modules", "modules"), *times(getattr)]
     after = "The time of a kind is that of its own ops, without the modules that it calls."
     return [
-        Section(title, head=["module", *head, *more], rows=every[:MODULES], after=left),
-        Section("Kinds of modules", head=["kind", "modules", *head], rows=of_kinds, after=after),
+        listed(title, columns, rows, MODULES, ALL),
+        Table("Kinds of modules", of_kinds, kinds(nodes), after, top=MODULES),
     ]
 
 
-def _module_rows(
-    node: ModuleNode,
-    cells: Callable[[int, Callable[[str], int]], list[str]],  # times of a total, and by pass
-    on_cpu: bool,
-    has_memory: bool,
-    indent: str = "",
-) -> Iterator[list[str]]:
-    equal, row, kept = len(node.rows), node.row, node.sum("memory_bytes")
-    shown = f"{row.kind} x{equal}" if equal > 1 else row.name
-    times = cells(node.sum("total_ns"), node.sum if row.kind else lambda _: 0)
-    mfu = "" if node.mfu is None else percent_text(node.mfu)
-    more = [] if on_cpu else [_flops(node.sum("flops")), mfu]
-    more += [bytes_text(kept) if kept else ""] if has_memory else []
-    lengths = [row.total_ns for row in node.rows]
-    each = range_text(min(lengths), max(lengths)) if equal > 1 else ""  # how far they differ
-    yield [f"{indent}{shown}", *times, *more, each]
+def _known(value: float | None) -> float | str:
+    return "" if value is None else value
+
+
+def _module_lines(node: ModuleNode, indent: str = "") -> Iterator[ModuleLine]:
+    equal, row = len(node.rows), node.row
+    yield ModuleLine(f"{indent}{f'{row.kind} x{equal}' if equal > 1 else row.name}", node)
     for child in node.children:
         if child.sum("total_ns"):
-            yield from _module_rows(child, cells, on_cpu, has_memory, f"{indent}  ")
+            yield from _module_lines(child, f"{indent}  ")
     if node.children and node.own("total_ns"):
-        flops = [] if on_cpu else [_flops(node.own("flops")), ""]
-        own = cells(node.own("total_ns"), node.own)
-        yield [f"{indent}  {OWN}", *own, *flops, *[""] * (1 + has_memory)]
-
-
-def _flops(count: int) -> str:
-    return flops_text(count) if count else ""
+        yield ModuleLine(f"{indent}  {OWN}", node, is_own=True)
 
 
 # Rows of steps and regions that a page has room for; `--json` has all.
@@ -131,17 +151,21 @@ ALL = "--json has all"
 _SHORT = {full: short for short, full in SHORT.items()}  # as `foretrace look --list` lists them
 
 
-def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
+def first_screen(overview: Overview, width: int = WIDTH) -> list[Table]:
     """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
     head = _head(overview)
-    titles = [f"GPU {overview.per.partition(' of ')[0]}", "time", "share", "n", "limited by"]
-    groups = look.groups
+    title, groups = f"GPU {overview.per.partition(' of ')[0]}", look.groups
     if look.cpu:
-        one = f"CPU, one {'step' if look.steps else 'call'}"
-        one = "CPU, whole recording" if look.cpu[0].name == WHOLE else one
-        titles, groups = [one, "time", "share", "n", ""], cpu_groups(look.cpu)
-
+        title, groups = f"CPU, one {'step' if look.steps else 'call'}", cpu_groups(look.cpu)
+        title = "CPU, whole recording" if look.cpu[0].name == WHOLE else title
+    columns = (
+        Column(title, "name", WORDS),
+        Column("time", "time_ns"),
+        Column("share", lambda row: 100 * row.share, "percent"),
+        Column("n", lambda row: row.count or ""),
+        Column("" if look.cpu else "limited by", lambda row: row.limited_by, WORDS),
+    )
     options = (
         " --kernels" if look.kernels else "",
         " --ops",
@@ -151,73 +175,71 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
         " --region NAME" if look.regions else "",
     )
 
-    def page(most: int) -> list[Section]:
-        rows = []
-        for row in folded(groups, most):
-            share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
-            count = count_text(row.count) if row.count else ""
-            rows.append([row.name, time_text(row.time_ns), share, count, row.limited_by])
-        table = replace(head, head=titles, rows=rows, left=(0, 4), after=overview.notes)
-        return [table, Section("", [f"more:{''.join(options)} --all"])]
+    def page(most: int) -> list[Table]:
+        rows = folded(groups, most)
+        table = replace(head, columns=columns, rows=rows, more=overview.notes)
+        return [table, paragraphs("", f"more:{''.join(options)} --all")]
 
     return fitted(page, MOST, width)
 
 
-def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
+def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Table]:
     """The parts of the page that the options name, below the verdict."""
     look, trust = overview.look, []
     for each in look.trust:  # with what it does to the figures and who met it before
         texts = (each.effect, each.do, each.reference and f"see {each.reference}")
         said = ". ".join(f"{text[0].upper()}{text[1:]}" for text in texts if text)
-        trust.append((f"{each.cause} ({count_text(each.count)}): {each.text}", said))
-    launched: dict[str, Column] = {"kernels": "kernels", "gpu time": "gpu_ns"}
-    columns: dict[str, Column] = {
-        "op": "name", "calls": "count", "self": "self_cpu_ns", "total": "total_cpu_ns",
-        **({} if look.cpu else launched),  # no op launches anything
-        "": lambda row: "metadata only" if row.metadata_only else "",
-    }  # fmt: skip
-    parts: dict[str, list[Section]] = {
+        cause = f"{each.cause} ({count_text(each.count)}): {each.text}"
+        trust.append(Line(BULLET, cause, said))
+    launched = (Column("kernels", "kernels"), Column("gpu time", "gpu_ns"))
+    ops = (
+        Column("op", "name", WORDS),
+        Column("calls", "count"),
+        Column("self", "self_cpu_ns"),
+        Column("total", "total_cpu_ns"),
+        *(() if look.cpu else launched),  # no op launches anything
+        Column("", lambda row: "metadata only" if row.metadata_only else "", TEXT),
+    )
+    parts: dict[str, list[Table]] = {
         "regions": [_sequence(entry, top) for entry in overview.sequences],
         "steps": [_totals(look), _steps(look), _regions(look)],
         "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
-        "ops": [_op_tree(look.cpu), listing("Host ops", look.ops, columns, top=top)],
-        "modules": module_sections(look),
-        "findings": [*_findings(overview), Section("Trust", bullets=trust), _ledger(look)],
+        "ops": [_op_tree(look.cpu), listed("Host ops", ops, look.ops, top)],
+        "modules": module_tables(look),
+        "findings": [*_findings(overview), Table("Trust", lines=trust), _ledger(look)],
     }
     chosen = [part for name, part in parts.items() if name in wanted]
     return filled([_head(overview), *(part for each in chosen for part in each)])
 
 
-def region_page(overview: RegionOverview, top: int) -> list[Section]:
+def region_page(overview: RegionOverview, top: int) -> list[Table]:
     """One region: its verdict, and what a call launches."""
-    line = overview.line
-    head = Section(overview.name, labelled=[(line.label, line.text)])
+    head = Table(overview.name, lines=[overview.line])
     parts = [_op_tree(overview.cpu), *(_sequence(entry, top) for entry in overview.sequences)]
     return [head, *filled(parts)]
 
 
-def _head(overview: Overview) -> Section:
+def _head(overview: Overview) -> Table:
     """Every page begins with the trace and its verdict."""
     look = overview.look
     full = stem(look.trace.path)
     name = _SHORT.get(full) or shorten(full, NAME) or look.trace.path
     title = f"{name} · {shorten(headline(look), HEADLINE)}"
-    labelled = [(line.label, line.text) for line in overview.lines]
-    return Section(title, labelled=labelled)
+    return Table(title, lines=overview.lines)
 
 
-def _sequence(entry: LaunchSequence, top: int) -> Section:
+def _sequence(entry: LaunchSequence, top: int) -> Table:
     """One call of a region, operation by operation; a long one is folded by kind."""
-    columns: dict[str, Column] = {
-        "kernel": kernel_times,
-        "op": lambda row: op_path(row.chain),
-        "host": "host_ns",
-        "delay": "delay_ns",
-        "time": lambda row: time_text(row.ns),
-        "TFLOP/s": lambda row: _bounded(_tflops(row.tflops), row.certainty),
-        "TB/s": lambda row: _bounded(_tbps(row.gbps), row.certainty),
-        "bound": lambda row: row.bound,
-    }
+    columns = (
+        Column("kernel", kernel_times, WORDS),
+        Column("op", lambda row: op_path(row.chain), WORDS),
+        Column("host", "host_ns"),
+        Column("delay", "delay_ns"),
+        Column("time", "ns", "ns"),
+        Column("TFLOP/s", lambda row: _bounded(_tflops(row.tflops), row.certainty), TEXT),
+        Column("TB/s", lambda row: _bounded(_tbps(row.gbps), row.certainty), TEXT),
+        Column("bound", lambda row: row.bound, TEXT),
+    )
     left_out = max(len(entry.rows) - top, 0) + entry.left_out
     after = f"… and {left_out} more kinds (--top {len(entry.rows)})" if left_out else ""
     same, every = entry.same, entry.calls
@@ -225,7 +247,7 @@ def _sequence(entry: LaunchSequence, top: int) -> Section:
     how = "by kind, in order of first launch" if entry.folded else "in launch order"
     what = f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')}"
     title = f"{what} {how}, {'' if same == 1 else 'medians of '}{calls}"
-    return listing(title, entry.rows[:top], columns, left=(0, 1), after=after)
+    return Table(title, columns, entry.rows, after, top=top)
 
 
 def kernel_times(row: LaunchRow) -> str:
@@ -242,10 +264,10 @@ def op_path(chain: list[str]) -> str:
     return " > ".join(ops) or (chain[-1] if chain else DASH)
 
 
-def _totals(look: Look) -> Section:
+def _totals(look: Look) -> Table:
     totals, busy, span = look.totals, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
     if look.cpu:
-        return Section("Totals", [plural(totals.cpu_ops, "host op")])
+        return paragraphs("Totals", plural(totals.cpu_ops, "host op"))
     launched = [(totals.kernels, "kernel"), (totals.memcpys, "memcpy"), (totals.memsets, "memset")]
     counts = [plural(count, name) for count, name in launched]
     counts.append(plural(totals.launches, "launch", "launches"))
@@ -254,43 +276,52 @@ def _totals(look: Look) -> Section:
     if busy is not None and span:
         window = f"{time_text(span)} from the first to the last GPU operation"
         share = f", {percent_text(busy / span)} of the {window}"
-    return Section("Totals", [f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}"])
+    return paragraphs("Totals", f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}")
 
 
-def _steps(look: Look) -> Section:
-    columns: dict[str, Column] = {
-        "step": "name", "host": "cpu_ns", "kernels": "kernels", "memcpys": "memcpys",
-        "memsets": "memsets", "recorded": "recorded_ns", "gpu busy": "gpu_busy_ns",
-        "gpu idle": lambda row: time_text(  # what GPU work leaves of the recorded step
-            None if None in (row.recorded_ns, row.gpu_busy_ns)
-            else max(row.recorded_ns - row.gpu_busy_ns, 0)
-        ), "bound": "bound",
-    }  # fmt: skip
-    if look.cpu:
-        columns = {"step": "name", "host": "cpu_ns", "ops": "ops", "inside ops": "ops_ns"}
-    return listing("Steps", look.steps, columns, top=ROWS, how=ALL)
+def _steps(look: Look) -> Table:
+    def idle(row: StepRow) -> int | None:
+        """What GPU work leaves of the recorded step."""
+        if row.recorded_ns is None or row.gpu_busy_ns is None:
+            return None
+        return max(row.recorded_ns - row.gpu_busy_ns, 0)
+
+    on_gpu = (
+        Column("kernels", "kernels"),
+        Column("memcpys", "memcpys"),
+        Column("memsets", "memsets"),
+        Column("recorded", "recorded_ns"),
+        Column("gpu busy", "gpu_busy_ns"),
+        Column("gpu idle", idle, "ns"),
+        Column("bound", "bound", TEXT),
+    )
+    on_cpu = (Column("ops", "ops"), Column("inside ops", "ops_ns"))
+    names = (Column("step", "name", WORDS), Column("host", "cpu_ns"))
+    return listed("Steps", (*names, *(on_cpu if look.cpu else on_gpu)), look.steps, ROWS, ALL)
 
 
-def _regions(look: Look) -> Section:
-    columns: dict[str, Column] = {
-        "region": "name",
-        "calls": "count",
-        "host/call": lambda row: time_text(row.cpu_ns / row.count),
-        "kernels/call": "kernels_per_call",
-        "roles/call": lambda row: roles_text(row.roles_per_call, 3) or DASH,
-        "gpu/call": lambda row: time_text(row.gpu_ns_per_call),
-        "bound": "bound",
-    }
-    title, left = "Regions (per call: GPU time is the median, the rest are means)", [0, 4]
+def _regions(look: Look) -> Table:
+    columns = [
+        Column("region", "name", WORDS),
+        Column("calls", "count"),
+        Column("host/call", lambda row: row.cpu_ns / row.count, "ns"),
+    ]
     if look.cpu:
         title, whole = "Regions (per call: means)", sum(row.cpu_ns for row in look.steps)
-        columns, left = {name: columns[name] for name in ("region", "calls", "host/call")}, [0]
         if whole:
-            columns["of the steps"] = lambda row: percent_text(row.cpu_ns / whole)
-    return listing(title, look.regions, columns, top=ROWS, how=ALL, left=left)
+            columns.append(Column("of the steps", lambda row: row.cpu_ns / whole, "share"))
+        return listed(title, columns, look.regions, ROWS, ALL)
+    title = "Regions (per call: GPU time is the median, the rest are means)"
+    columns += [
+        Column("kernels/call", "kernels_per_call"),
+        Column("roles/call", lambda row: roles_text(row.roles_per_call, 3) or None, WORDS),
+        Column("gpu/call", "gpu_ns_per_call", "ns"),
+        Column("bound", "bound", TEXT),
+    ]
+    return listed(title, columns, look.regions, ROWS, ALL)
 
 
-def _kernels(look: Look, top: int) -> Section:
+def _kernels(look: Look, top: int) -> Table:
     def caller(row: KernelRow) -> str:
         """The op that launched it; for a generated one, which is its own op, its first line."""
         if row.sources and row.family.startswith("inductor"):
@@ -305,61 +336,75 @@ def _kernels(look: Look, top: int) -> Section:
             text = f"{flops} TFLOP/s"
         return _bounded(text, row.cost_certainty)
 
-    columns: dict[str, Column] = {
-        "kernel": lambda row: row.short or row.name, "op": caller, "n": "count",
-        "total": "total_ns", "median": "median_ns", "rate": rate,
-        "limited by": lambda row: row.limited_by.removesuffix(UNTOLD) or row.bound,
-    }  # fmt: skip
-    return listing("Kernels", look.kernels, columns, top=top, left=(0, 1, 6))
+    columns = (
+        Column("kernel", lambda row: row.short or row.name, WORDS),
+        Column("op", caller, WORDS),
+        Column("n", "count"),
+        Column("total", "total_ns"),
+        Column("median", "median_ns"),
+        Column("rate", rate, TEXT),
+        Column("limited by", lambda row: row.limited_by.removesuffix(UNTOLD) or row.bound, WORDS),
+    )
+    return listed("Kernels", columns, look.kernels, top)
 
 
-def _roofs(look: Look, top: int) -> list[Section]:
+def _roofs(look: Look, top: int) -> list[Table]:
     """What kernels are held against, the roofline, and why some are faster than HBM."""
     if look.roofs is None:
         return []
     from foretrace.look.roofs_lines import cached_lines, roofline, roofs_text
 
-    plot, rows = roofline(look.kernels, look.roofs)
-    head = ["", "kernel", "time", "limited by"]
+    plot, letters = roofline(look.kernels, look.roofs)
+    whole = sum(row.total_ns or 0 for row in look.kernels) or 1
+    columns = (
+        Column("", lambda pair: pair[0], WORDS),
+        Column("kernel", lambda pair: pair[1].short or pair[1].name, WORDS),
+        Column("time", lambda pair: (pair[1].total_ns or 0) / whole, "share"),
+        Column("limited by", lambda pair: pair[1].limited_by, WORDS),
+    )
     return [
-        Section("Roofs", [f"{look.roofs.device}: {roofs_text(look.roofs)}"], code=plot),
-        Section("", head=head, rows=rows, left=(0, 1, 3)),
-        Section("Faster than HBM", bullets=cached_lines(look)[:top]),
+        paragraphs("Roofs", f"{look.roofs.device}: {roofs_text(look.roofs)}", code=plot),
+        Table("", columns, letters),
+        Table("Faster than HBM", lines=cached_lines(look)[:top]),
     ]
 
 
-def _collectives(look: Look) -> Section:
-    def bandwidth(gbps: float | None) -> str:
-        return DASH if gbps is None else f"{gbps:.3g} GB/s"
-
-    columns: dict[str, Column] = {
-        "collective": "collective", "message": "message_bytes", "ranks": "group_size",
-        "group": "group_name", "n": "count", "total": "total_ns", "median": "median_ns",
-        "bus": lambda row: bandwidth(row.bus_gbps),
-        "best": lambda row: bandwidth(row.best_bus_gbps),
-    }  # fmt: skip
+def _collectives(look: Look) -> Table:
+    columns = (
+        Column("collective", "collective", WORDS),
+        Column("message", "message_bytes"),
+        Column("ranks", "group_size"),
+        Column("group", "group_name", WORDS),
+        Column("n", "count"),
+        Column("total", "total_ns"),
+        Column("median", "median_ns"),
+        Column("bus", "bus_gbps", "GB/s"),
+        Column("best", "best_bus_gbps", "GB/s"),
+    )
     rows = sorted(look.collectives, key=lambda row: -row.total_ns)
-    return listing("Collectives", rows, columns, top=ROWS, how=ALL, left=(0, 3))
+    return listed("Collectives", columns, rows, ROWS, ALL)
 
 
-def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
+def _op_tree(tree: Sequence[CpuOpRow]) -> Table:
     """The ops of one call on a CPU, below the op that called them."""
-    columns: dict[str, Column] = {
-        "op": lambda row: (
-            f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}"
-        ),
-        "total": "total_ns",
-        "self": "self_ns",
-        "": lambda row: row.note or row.does,
-    }
+
+    def name(row: CpuOpRow) -> str:
+        return f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}"
+
+    columns = (
+        Column("op", name, WORDS),
+        Column("total", "total_ns"),
+        Column("self", "self_ns"),
+        Column("", lambda row: row.note or row.does, WORDS),
+    )
     title = f"Op tree of {tree[0].name}" if tree else ""
     title += ", the call of median length" if tree and tree[0].name != WHOLE else ""
-    return listing(title, tree, columns, top=TREE, how=ALL, left=(0, 3))
+    return listed(title, columns, tree, TREE, ALL)
 
 
-def _findings(overview: Overview) -> list[Section]:
+def _findings(overview: Overview) -> list[Table]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
-    look, worth, bullets = overview.look, overview.worth_ns, list[tuple[str, str]]()
+    look, worth, lines = overview.look, overview.worth_ns, list[Line]()
     rows = defaultdict[str, list[FindingEntry]](list)
     for row in look.findings:
         rows[row.state].append(row)
@@ -367,10 +412,10 @@ def _findings(overview: Overview) -> list[Section]:
     for row in rows["found"]:
         saving = f"{text}: " if (text := saving_text(row)) else ""
         if row not in small:
-            bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
+            lines.append(Line(BULLET, f"{saving}{row.title} [{row.rule}]", row.detail))
     if small:
         words = [f"{row.rule} ({saving_text(row)})" for row in small]
-        bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
+        lines.append(Line(BULLET, f"below 1% of the time: {', '.join(words)}"))
     clear = ", ".join(row.rule for row in rows["clear"])
     crashed = ", ".join(f"{row.rule} ({row.detail})" for row in rows["crashed"])
     lacks = defaultdict[str, list[str]](list)  # rules that lack the same data are named together
@@ -387,19 +432,20 @@ def _findings(overview: Overview) -> list[Section]:
     ]
     per = "per step" if look.steps else "in the whole recording"
     return [
-        Section(f"Findings, by largest possible saving {per}", bullets=bullets),
-        Section("", [text for text in rest if text]),
+        Table(f"Findings, by largest possible saving {per}", lines=lines),
+        paragraphs("", *filter(None, rest)),
     ]
 
 
-def _ledger(look: Look) -> Section:
+def _ledger(look: Look) -> Table:
     ledger = look.ledger
     counts = {"kept": ledger.kept, "repaired": ledger.repaired, "skipped": ledger.skipped}
     parts = " + ".join(f"{count_text(count)} {what}" for what, count in counts.items())
     said = {each.cause for each in look.trust}
     notes = [note for note in ledger.notes if note.code not in said]
-    bullets = [(f"{note.severity}: {note.shown}", "") for note in notes]
-    return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=bullets)
+    counted = Line("", f"{plural(ledger.seen, 'record')} = {parts}")
+    shown = [Line(BULLET, f"{note.severity}: {note.shown}") for note in notes]
+    return Table("Read", lines=[counted, *shown])
 
 
 def _bounded(rate: str, certainty: str) -> str:
@@ -420,23 +466,34 @@ LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
 
 def beside_page(
     region: str, found: Sequence[tuple[str, LaunchSequence]], layers: Sequence[str] = ()
-) -> list[Section]:
+) -> list[Table]:
     """One table: the places of the first trace, and at each of them what every trace launches.
 
     `layers` names the matmuls of the first trace in launch order.
     """
     titles, sequences = zip(*found, strict=True)
-    named = list(zip(LETTERS, titles, strict=False))
     rows = sequences[0].rows
     matmuls = [place for place, row in enumerate(rows) if row.role == "gemm"]
     names = dict(zip(matmuls, layers, strict=True)) if len(matmuls) == len(layers) else {}
     labels = [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
-    places = zip(labels, _places(sequences), strict=True)
-    cells = [row for label, place in places for row in _cells(label, place)]
+    lines = [
+        line
+        for label, place in zip(labels, _places(sequences), strict=True)
+        for line in _lines_of(label, place)
+    ]
+    columns = (
+        Column("place", lambda line: line[0], WORDS),
+        Column("", lambda line: line[1], WORDS),
+        Column("kernel", lambda line: kernel_times(line[2]) if line[2] else "-", WORDS),
+        Column("op", lambda line: op_path(line[2].chain) if line[2] else "", WORDS),
+        Column(
+            "launch", lambda line: line[2].chain[-1] if line[2] and line[2].chain else "", WORDS
+        ),
+        Column("time", lambda line: line[2].ns if line[2] else "", "ns"),
+    )
     title = f"{region}: what a call launches, in launch order, medians"
-    head = ["place", "", "kernel", "op", "launch", "time"]
-    table = Section(title, head=head, rows=cells, left=(0, 1, 2, 3, 4))
-    return [Section("", labelled=named), table]
+    named = [Line(*pair) for pair in zip(LETTERS, titles, strict=False)]
+    return [Table("", lines=named), Table(title, columns, lines)]
 
 
 def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
@@ -457,14 +514,11 @@ def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
     return places
 
 
-def _cells(label: str, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
+def _lines_of(
+    label: str, traces: list[list[LaunchRow]]
+) -> Iterator[tuple[str, str, LaunchRow | None]]:
     """One line for each row of each trace; place and letter stand on the first of theirs."""
     for letter, rows in zip(LETTERS, traces, strict=False):
-        for row in rows:
-            launch = row.chain[-1] if row.chain else ""
-            shown = [kernel_times(row), op_path(row.chain), launch, time_text(row.ns)]
-            yield [label, letter, *shown]
+        for row in (*rows, *([] if rows else [None])):
+            yield label, letter, row
             label = letter = ""
-        if not rows:
-            yield [label, letter, "-", "", "", ""]
-            label = ""

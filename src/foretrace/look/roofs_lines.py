@@ -6,10 +6,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from foretrace.base.terminal import Column, Section, bulleted, filled, listing
-from foretrace.base.units import DASH, bytes_text, flops_text, percent_text, plural, time_text
+from foretrace.base.tables import (
+    BULLET,
+    TEXT,
+    WORDS,
+    Column,
+    Line,
+    Table,
+    bulleted,
+    filled,
+    paragraphs,
+)
+from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
 from foretrace.look.documents import KernelRow, Look, RoofsEntry
 from foretrace.work.device import BandwidthPoint, MeasuredRoofs
 from foretrace.work.traffic import CacheUse
@@ -30,7 +41,7 @@ NAMES = {
 FIRST_ROWS = 12  # working sets on the first screen: every second one of a GPU
 
 
-def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> list[Section]:
+def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> list[Table]:
     """The roofs and the curve, or `every` figure."""
     around = document.environment
     versions = f"torch {around.get('torch', '?')}"
@@ -38,16 +49,16 @@ def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> 
         versions += f", driver {around.get('driver', '?')}"
     heading = f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
     cache = int(document.environment.get("l2_bytes", 0) or 0)
-    lines: list[tuple[str, str]] = []
+    lines = list[Line]()
     if document.kind == "gpu":
         rates = {"HBM": document.memory_gbps(cache), "L2": document.cache_gbps(cache)}
         if document.shared_gbps:
             rates["SHARED"] = max(document.shared_gbps.values())
-        lines = [(level, _rate(gbps)) for level, gbps in rates.items()]
+        lines = [Line(level, _rate(gbps)) for level, gbps in rates.items()]
     elif document.all_cores_gbps:
-        lines = [("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
+        lines = [Line("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
     found = [
-        Section(heading, labelled=lines + _arithmetic(document)),
+        Table(heading, lines=lines + _arithmetic(document)),
         _curve(document, every=every),
     ]
     if every:
@@ -64,21 +75,24 @@ def page(document: MeasuredRoofs, place: Path | None = None, *, every: bool) -> 
         ]
     written = [] if place is None else [f"wrote {place}"]
     more = [] if every else ["more: --all (every working set and every figure)"]
-    return filled([*found, _missing(document, every=every), Section("", [*written, *more])])
+    return filled([*found, _missing(document, every=every), paragraphs("", *written, *more)])
 
 
-def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
+def _arithmetic(document: MeasuredRoofs) -> list[Line]:
     """The best of matmuls and units alone, by type; float32 runs on no tensor core."""
     both = (document.tflops, document.units_tflops)
     names = dict.fromkeys(name for table in both for name in table)
     best = {name: max(table.get(name, 0.0) for table in both) for name in names}
     if document.kind != "gpu":
         rates = [f"{name} {flops_text(value * 1e12)}/s" for name, value in best.items()]
-        return [("MATMULS", ", ".join(rates))] if rates else []
+        return [Line("MATMULS", ", ".join(rates))] if rates else []
     plain = {name: best.pop(name) for name in PLAIN if name in best}
     parts = {"TENSOR CORES": best, "CUDA CORES": plain}
     return [
-        (label, ", ".join(f"{_named(name)} {value:.4g}" for name, value in rates.items()) + SUFFIX)
+        Line(
+            label,
+            ", ".join(f"{_named(name)} {value:.4g}" for name, value in rates.items()) + SUFFIX,
+        )
         for label, rates in parts.items()
         if rates
     ]
@@ -92,7 +106,7 @@ def _rate(gbps: float | None) -> str:
     return DASH if gbps is None else f"{bytes_text(gbps * 1e9)}/s"
 
 
-def _curve(document: MeasuredRoofs, *, every: bool) -> Section:
+def _curve(document: MeasuredRoofs, *, every: bool) -> Table:
     """One row per working set: reads, with a bar, the other rates, and the latency of a load."""
     points = document.bandwidth
     if not every and len(points) > FIRST_ROWS:
@@ -107,29 +121,33 @@ def _curve(document: MeasuredRoofs, *, every: bool) -> Section:
         ns = loads.get(point.working_set_bytes)
         return f"{ns:.1f} ns" if ns is not None and ns < 100 else time_text(ns)
 
-    columns: dict[str, Column] = {
-        "working set": "working_set_bytes",
-        "read": lambda point: _rate(point.read_gbps),
-        "": bar,
-        "write": lambda point: _rate(point.write_gbps),
-        "copy": lambda point: _rate(point.copy_gbps),
-        **({"latency": load} if loads else {}),
-    }
-    whole = "one core" if document.kind == "cpu" else "the whole GPU"
-    return listing(f"By working set, {whole}", points, columns, left=(2,))
-
-
-def _values(title: str, *tables: Mapping[str, float]) -> Section:
-    names = dict.fromkeys(name for table in tables for name in table)
-    head = ("", "matmuls", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
-    rows = [
-        [_named(name), *(f"{table[name]:.4g}" if name in table else DASH for table in tables)]
-        for name in names
+    columns = [
+        Column("working set", "working_set_bytes"),
+        Column("read", lambda point: _rate(point.read_gbps), TEXT),
+        Column("", bar, WORDS),
+        Column("write", lambda point: _rate(point.write_gbps), TEXT),
+        Column("copy", lambda point: _rate(point.copy_gbps), TEXT),
     ]
-    return Section(title, head=head, rows=rows)
+    columns += [Column("latency", load, TEXT)] if loads else []
+    whole = "one core" if document.kind == "cpu" else "the whole GPU"
+    return Table(f"By working set, {whole}", columns, points)
 
 
-def _missing(document: MeasuredRoofs, *, every: bool) -> Section:
+def _values(title: str, *tables: Mapping[str, float]) -> Table:
+    heads = ("matmuls", "units alone") if len(tables) > 1 else ("",)
+
+    def figure(name: str, table: Mapping[str, float]) -> str | None:
+        return f"{table[name]:.4g}" if name in table else None
+
+    columns = [
+        Column(head, partial(figure, table=table), TEXT)
+        for head, table in zip(heads, tables, strict=True)
+    ]
+    names = [*dict.fromkeys(name for table in tables for name in table)]
+    return Table(title, (Column("", _named, WORDS), *columns), names)
+
+
+def _missing(document: MeasuredRoofs, *, every: bool) -> Table:
     """What could not be measured; on the first screen one line for each reason."""
     missing, by_reason = document.not_measured, dict[str, list[str]]()
     if every:
@@ -149,8 +167,10 @@ ROWS, COLUMNS = 13, 64
 HBM, L2, ROOF = "/", ".", "-"
 
 
-def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list[list[str]]]:
-    """The plot, and a row for each kernel in it; both empty where no cost is known."""
+def roofline(
+    kernels: Sequence[KernelRow], roofs: RoofsEntry
+) -> tuple[str, list[tuple[str, KernelRow]]]:
+    """The plot, and the letter of each kernel in it; both empty where no cost is known."""
     known = [row for row in kernels if row.flops and row.bytes and row.median_ns]
     unit = unit_of(roofs)
     if not known or not unit:
@@ -166,12 +186,7 @@ def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list
         places[chr(ord("A") + at)] = intensity, flops / (row.median_ns or 1) / 1e3
     slopes = f"{HBM} HBM" + (f"   {L2} L2" if roofs.l2_gbps else "")
     plot = _plot(places, {L2: roofs.l2_gbps or 0.0, HBM: roofs.hbm_gbps}, peak)
-    whole = sum(row.total_ns or 0 for row in kernels) or 1
-    rows = [
-        [mark, row.short or row.name, percent_text((row.total_ns or 0) / whole), row.limited_by]
-        for mark, row in zip(places, shown, strict=True)
-    ]
-    return "\n".join([*plot, f"{slopes}   {ROOF} {unit}"]), rows
+    return "\n".join([*plot, f"{slopes}   {ROOF} {unit}"]), [*zip(places, shown, strict=True)]
 
 
 def _plot(
@@ -243,7 +258,7 @@ def unit_of(roofs: RoofsEntry) -> str:
     return next((name for name in _UNITS if name in roofs.tflops), "")
 
 
-def cached_lines(look: Look) -> list[tuple[str, str]]:
+def cached_lines(look: Look) -> list[Line]:
     """Every kernel that is faster than HBM, and what explains it."""
     roofs = look.roofs
     lines = []
@@ -252,7 +267,7 @@ def cached_lines(look: Look) -> list[tuple[str, str]]:
             moved = f"{bytes_text(row.bytes)} in {time_text(row.median_ns)}"
             rate = f"{_rate(row.bytes / row.median_ns)}, above the {_rate(roofs.hbm_gbps)} of HBM"
             fact = f"{row.short or row.name}: {moved} is {rate}"
-            lines.append((fact, _why(row.cache_use, roofs)))
+            lines.append(Line(BULLET, fact, _why(row.cache_use, roofs)))
     return lines
 
 

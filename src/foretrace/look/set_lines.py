@@ -6,24 +6,32 @@ import os
 import shlex
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from foretrace.base.tables import Line
-from foretrace.base.terminal import (
-    WIDTH,
+from foretrace.base.tables import (
+    BULLET,
+    TEXT,
+    WORDS,
     Column,
-    Section,
+    Line,
+    Table,
     bulleted,
     filled,
     fitted,
-    layout,
-    listing,
-    shorten,
+    paragraphs,
+    text,
 )
-from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.look.documents import FindingEntry, IgnoredEntry, Look, LookSet, StepRow
+from foretrace.base.terminal import WIDTH, shorten
+from foretrace.base.units import count_text, plural, ratio_text, time_text
+from foretrace.look.documents import (
+    FindingEntry,
+    IgnoredEntry,
+    Look,
+    LookSet,
+    StepRow,
+    Totals,
+)
 from foretrace.look.lines import NAME
 from foretrace.look.measured_step import WORTH, saving_text
 from foretrace.look.overview import Overview
@@ -31,23 +39,26 @@ from foretrace.look.sentences import LABELS, device_text, ignored_lines
 from foretrace.read.ledger import GRAVE
 
 
-def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
+def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Table]:
     """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
     head = _head(root, found)
 
     def name(look: Look) -> str:
         return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
 
-    columns: dict[str, Column] = {"trace": name}
-    columns |= {each: _NUMBERS[each] for each in (*(["rank"] if found.job else []), *_SHOWN)}
-    columns |= {
-        "bound": lambda look: look.verdict.bound,
-        "do first": lambda look: _first(look)[0],  # the page of the trace says how
-        "saves": lambda look: _first(look)[1],
-    }
-    words = (0, len(columns) - 3, len(columns) - 2)
+    columns: tuple[Column, ...] = (Column("trace", name, WORDS),)
     if all(look.cpu for look in found.traces):
-        words, columns = (0, 3, 4), {"trace": name, **_ON_CPU}
+        columns += _ON_CPU
+    else:
+        shown = [*(["rank"] if found.job else []), "kernels", "gpu busy", "busy"]
+        columns += tuple(each for each in _NUMBERS if each.name in shown)
+        columns += (
+            Column("bound", lambda look: look.verdict.bound, WORDS),
+            Column(
+                "do first", lambda look: _first(look)[0], WORDS
+            ),  # the page of the trace says how
+            Column("saves", lambda look: _first(look)[1], "ns"),
+        )
     waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
     more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
     lost = [look for look in found.traces if look.ledger.banner]
@@ -56,14 +67,13 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
         said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
     said += [note.shown for note in found.notes if note.severity in GRAVE]
-    every, warnings = listing("", found.traces, columns), [(f"! {text}", "") for text in said]
+    lines = [*head.lines, *(Line(BULLET, f"! {note}") for note in said[:BANNER])]
 
-    def page(shown: int) -> list[Section]:
+    def page(shown: int) -> list[Table]:
         rest = len(found.traces) - shown
         left = f"and {plural(rest, 'trace')} more" if rest else ""
-        rows = every.rows[:shown]
-        table = replace(head, head=every.head, rows=rows, left=words, after=left)
-        return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
+        table = Table(head.title, columns, found.traces, left, lines, top=shown)
+        return [table, paragraphs("", more)]
 
     return fitted(page, len(found.traces), width)
 
@@ -72,45 +82,47 @@ def _device(look: Look) -> str:
     return "CPU" if look.cpu else device_text(look.trace)
 
 
-_ON_CPU: dict[str, Column] = {
-    "host/step": lambda look: time_text(host_per_step(look)),
-    "ops/step": lambda look: count_text(per_step(look, lambda step: step.ops)),
-    "most self time in": lambda look: look.ops[0].name,
-    "do first": lambda look: look.verdict.first.partition(": ")[0] or DASH,
-}
+_ON_CPU = (
+    Column("host/step", lambda look: host_per_step(look), "ns"),
+    Column("ops/step", lambda look: per_step(look, lambda step: step.ops)),
+    Column("most self time in", lambda look: look.ops[0].name, WORDS),
+    Column("do first", lambda look: look.verdict.first.partition(": ")[0] or None, WORDS),
+)
 BANNER = 2  # warnings that the page has room for; the rows have all
-_SHOWN = ("kernels", "gpu busy", "busy")
-_NUMBERS: dict[str, Column] = {
-    "rank": lambda look: DASH if look.trace.rank is None else str(look.trace.rank),
-    "events": lambda look: count_text(look.trace.events),
-    "steps": lambda look: count_text(look.trace.steps),
-    "kernels": lambda look: count_text(look.totals.kernels),
-    "gpu busy": lambda look: time_text(look.totals.gpu_busy_ns),
-    "busy": lambda look: percent_text(
-        None
-        if look.totals.gpu_busy_ns is None or not look.totals.gpu_span_ns
-        else look.totals.gpu_busy_ns / look.totals.gpu_span_ns
-    ),
-    "host/step": lambda look: time_text(host_per_step(look)),
-}
+_NUMBERS = (
+    Column("rank", lambda look: look.trace.rank, "number"),
+    Column("events", lambda look: look.trace.events),
+    Column("steps", lambda look: look.trace.steps),
+    Column("kernels", lambda look: look.totals.kernels),
+    Column("gpu busy", lambda look: look.totals.gpu_busy_ns, "ns"),
+    Column("busy", lambda look: _busy(look.totals), "share"),
+    Column("host/step", lambda look: host_per_step(look), "ns"),
+)
 
 
-def _first(look: Look) -> tuple[str, str]:
+def _busy(totals: Totals) -> float | None:
+    if totals.gpu_busy_ns is None or not totals.gpu_span_ns:
+        return None
+    return totals.gpu_busy_ns / totals.gpu_span_ns
+
+
+def _first(look: Look) -> tuple[str | None, float | None]:
+    """What to do first with a trace, and the ns that it saves."""
     if look.step is not None and look.fixes:
         fix = look.fixes[0]
-        return fix.order.partition(" (")[0], time_text(max(look.step.ns - fix.ns, 0))
+        return fix.order.partition(" (")[0], max(look.step.ns - fix.ns, 0)
     bounded = (each for each in look.findings if each.fix)
     said = next((each for each in bounded if look.verdict.first.startswith(each.fix)), None)
     if said is None:
-        return DASH, DASH
-    return said.fix.partition(" (")[0], time_text(said.at_most_ns)
+        return None, None
+    return said.fix.partition(" (")[0], said.at_most_ns
 
 
-def sections(root: str, found: LookSet) -> list[Section]:
+def sections(root: str, found: LookSet) -> list[Table]:
     """The whole page, in reading order; `root` is the folder or zip."""
-    named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
+    name = Column("trace", lambda look: _label(look.trace.path, root), WORDS)
     several = len({_device(look) for look in found.traces}) > 1  # else the head names it
-    device: dict[str, Column] = {"device": _device} if several else {}
+    device = [Column("device", _device, WORDS)] if several else []
 
     def worst(look: Look) -> str:
         """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
@@ -123,19 +135,32 @@ def sections(root: str, found: LookSet) -> list[Section]:
     def largest(look: Look) -> FindingEntry | None:
         return next((row for row in look.findings if row.state == "found"), None)
 
-    findings = named | {
-        "ledger": worst,
-        "largest finding": lambda look: row.title if (row := largest(look)) else "nothing found",
-        "saves": lambda look: (saving_text(row) if (row := largest(look)) else "") or DASH,
-    }
+    def title_of(look: Look) -> str:
+        return row.title if (row := largest(look)) else "nothing found"
+
+    def saving(look: Look) -> str | None:
+        return (saving_text(row) if (row := largest(look)) else "") or None
+
+    findings = (
+        name,
+        Column("ledger", worst, WORDS),
+        Column("largest finding", title_of, WORDS),
+        Column("saves", saving, TEXT),
+    )
     title = "Ledger, largest finding, and largest possible saving per step"
-    left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
-    spread, rows = spreads(found), list[list[str]]()
-    for each in spread:
-        same = each.least == each.most
-        least, most = (DASH if same else str(rank) for rank in (each.least_rank, each.most_rank))
-        values = (each.text(each.least), least, each.text(each.most), most)
-        rows.append([each.what, *values, ratio_text(each.ratio)])
+    left_out = [
+        Line(BULLET, _label(each.path, root), f"{each.text} [{each.code}]")
+        for each in found.left_out
+    ]
+    spread = spreads(found)
+    ranks = (
+        Column("", lambda each: each.what, WORDS),
+        Column("least", lambda each: each.text(each.least), TEXT),
+        Column("rank", lambda each: None if each.same else each.least_rank, "number"),
+        Column("most", lambda each: each.text(each.most), TEXT),
+        Column("rank", lambda each: None if each.same else each.most_rank, "number"),
+        Column("most/least", "ratio"),
+    )
     waits = (
         "Time in a collective includes waiting for its last rank: a rank with far less of it "
         "keeps the others waiting."
@@ -144,17 +169,17 @@ def sections(root: str, found: LookSet) -> list[Section]:
         [
             _head(root, found),
             bulleted("", [f"! {note.shown}" for note in found.notes if note.severity in GRAVE]),
-            listing("Traces", found.traces, named | device | _NUMBERS, left=(0, *[1][:several])),
-            listing(title, found.traces, findings, left=(0, 1, 2)),
-            Section(
+            Table("Traces", (name, *device, *_NUMBERS), found.traces),
+            Table(title, findings, found.traces),
+            Table(
                 "Ranks, by largest difference (medians over the steps)",
-                head=["", "least", "rank", "most", "rank", "most/least"],
-                rows=rows,
-                after=waits if any("collectives" in each.what for each in spread) else "",
+                ranks,
+                spread,
+                waits if any("collectives" in each.what for each in spread) else "",
             ),
-            Section("Not read: files named like traces that cannot be read", bullets=left_out),
+            Table("Not read: files named like traces that cannot be read", lines=left_out),
             bulleted("The set", [f"{note.severity}: {note.shown}" for note in found.notes]),
-            Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
+            paragraphs("", f"For one trace: foretrace look {shlex.quote(_example(found))}"),
         ]
     )
 
@@ -164,7 +189,7 @@ def _label(path: str, root: str) -> str:
     return member if member != path else os.path.relpath(path, root)
 
 
-def _head(root: str, found: LookSet) -> Section:
+def _head(root: str, found: LookSet) -> Table:
     counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {_device(look) for look in found.traces}
     device = f" · {devices.pop()}" if len(devices) == 1 else ""
@@ -173,10 +198,9 @@ def _head(root: str, found: LookSet) -> Section:
         before = rows.get((each.kind, each.name))
         count = each.findings + (before.findings if before else 0)
         rows[each.kind, each.name] = structs.replace(each, findings=count)
-    told = [*lines(found), *ignored_lines([*rows.values()])]
-    labelled = [(line.label, line.text) for line in told]
+    lines = [*lines_of(found), *ignored_lines([*rows.values()])]
     name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
-    return Section(f"{name} · {counts}{device}", labelled=labelled)
+    return Table(f"{name} · {counts}{device}", lines=lines)
 
 
 def _example(found: LookSet) -> str:
@@ -187,27 +211,30 @@ def _example(found: LookSet) -> str:
 
 def recordings_text(overviews: Mapping[str, Overview]) -> str:
     """A table of all recordings, per step, with the times and the word of `foretrace look`."""
-    columns: dict[str, Column] = {
-        "recording": lambda each: each[0],
-        "kernels": _median("kernels", count_text),
-        "memcpys": _median("memcpys", count_text),
-        "memsets": _median("memsets", count_text),
-        "gpu busy": _median("gpu_busy_ns", time_text),
-        "step": lambda each: time_text(each[1].worth_ns / WORTH or None),  # as the verdict has it
-        "host, profiled": _median("cpu_ns", time_text),
-        "": lambda each: next(
-            (line.label for line in each[1].lines if line.label in LABELS.values()), ""
-        ),
-    }
-    found = listing("", [*overviews.items()], columns)
+
+    def per_step_of(name: str) -> Callable[[tuple[str, Overview]], float | None]:
+        return lambda each: per_step(each[1].look, lambda step: getattr(step, name))
+
+    def bound(each: tuple[str, Overview]) -> str:
+        labels = (line.label for line in each[1].lines)
+        return next((label for label in labels if label in LABELS.values()), "")
+
+    columns = (
+        Column("recording", lambda each: each[0], WORDS),
+        Column("kernels", per_step_of("kernels")),
+        Column("memcpys", per_step_of("memcpys")),
+        Column("memsets", per_step_of("memsets")),
+        Column("gpu busy", per_step_of("gpu_busy_ns"), "ns"),
+        Column(
+            "step", lambda each: each[1].worth_ns / WORTH or None, "ns"
+        ),  # as the verdict has it
+        Column("host, profiled", per_step_of("cpu_ns"), "ns"),
+        Column("", bound, WORDS),
+    )
     devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
     title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
     # wide, so that no name is cut: a name is there to be typed
-    return f"{title}\n{layout(found.head, found.rows, left=(0, len(columns) - 1), width=200)}"
-
-
-def _median(name: str, text: Callable[[float | None], str]) -> Column:
-    return lambda each: text(per_step(each[1].look, lambda step: getattr(step, name)))
+    return text([Table(title, columns, [*overviews.items()])], width=200)
 
 
 def more_text(counts: Mapping[str, int]) -> str:
@@ -227,18 +254,23 @@ class Spread(Struct, frozen=True):
     most_rank: int
 
     @property
+    def same(self) -> bool:
+        """Whether no rank differs."""
+        return self.least == self.most
+
+    @property
     def ratio(self) -> float | None:
         """Largest to least value."""
         return self.most / self.least if self.least else None
 
 
-def lines(found: LookSet) -> list[Line]:
+def lines_of(found: LookSet) -> list[Line]:
     """What the traces are to each other, and where the ranks of one job differ most."""
     if not found.job:
         text = "their headers and names state no common job; compare two: foretrace compare A B"
         return [Line("SEPARATE TRACES", text)]
     said = [Line("ONE JOB", plural(len(found.job), "rank"))]
-    for worst in [each for each in spreads(found)[:1] if each.least < each.most]:
+    for worst in [each for each in spreads(found)[:1] if not each.same]:
         least = f"{worst.text(worst.least)} (rank {worst.least_rank})"
         most = f"{worst.text(worst.most)} (rank {worst.most_rank})"
         said.append(Line("DIFFER", f"{worst.what}: {least} to {most}, {ratio_text(worst.ratio)}"))
@@ -256,12 +288,12 @@ def spreads(found: LookSet) -> list[Spread]:
     if len({rank for rank, _ in ranks}) < len(ranks):
         return []
     measured = []
-    for what, text, measure in MEASURES:
+    for what, shown, measure in MEASURES:
         known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
         # of equals, the first rank
         most = max(known, key=lambda pair: (pair[0], -pair[1]), default=(0, 0))
         if len(known) > 1 and most[0]:
-            measured.append(Spread(what, text, *min(known), *most))
+            measured.append(Spread(what, shown, *min(known), *most))
     return sorted(measured, key=lambda spread: -(spread.ratio or 0))
 
 

@@ -15,7 +15,8 @@ from html import escape
 import numpy as np
 
 from foretrace.base.display import DRAWINGS, TEXTS, VIEWS, View
-from foretrace.base.terminal import drawn, plain
+from foretrace.base.tables import text
+from foretrace.base.terminal import plain
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.check.lines import verdicts_text
 from foretrace.check.verdict import Verdict, Verdicts
@@ -212,7 +213,7 @@ def _fill(group: str) -> str:
 def look_text(document: Look) -> str:
     """The first screen; the document as it is where it was read from JSON."""
     found = document.screen_of
-    return drawn(first_screen(found)) if isinstance(found, Overview) else repr(document)
+    return text(first_screen(found)) if isinstance(found, Overview) else repr(document)
 
 
 def found_text(findings: Findings) -> str:
