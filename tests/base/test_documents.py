@@ -27,6 +27,7 @@ from foretrace.look import documents as look
 from foretrace.look import explained as names
 from foretrace.read.recordings import traces
 from foretrace.record import lab_documents as lab
+from foretrace.work.kernel_row import KernelRow
 from sweep import part
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +117,7 @@ def test_a_look(name: str) -> None:
     answer = run("look", str(traces()[name]), "--json", "--no-cache").doc
     fits(answer, look.Look)
     assert list(answer) == list(look.Look.__struct_fields__)
-    assert list(answer["kernels"][0]) == list(look.KernelRow.__struct_fields__)
+    assert list(answer["kernels"][0]) == list(KernelRow.__struct_fields__)
     assert list(answer["findings"][0]) == list(look.FindingEntry.__struct_fields__)
     del answer["totals"]["syncs"]
     refused(answer, look.Look)

@@ -9,7 +9,7 @@ import pytest
 import foretrace
 from foretrace.look.documents import FindingEntry
 from foretrace.pages.timeline import Outline, Timeline
-from foretrace.pages.trace_facts import CaseRow, case_rows, places
+from foretrace.pages.trace_facts import PageKernel, page_kernels, places
 from foretrace.read.recordings import traces
 from foretrace.trace.trace import Trace
 from opened_traces import opened, overview
@@ -67,19 +67,19 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def rows(trace: Trace) -> list[CaseRow]:
-    return case_rows(trace)
+def rows(trace: Trace) -> list[PageKernel]:
+    return page_kernels(trace)
 
 
-def test_rows_say_what_look_says(trace: Trace, rows: list[CaseRow]) -> None:
+def test_rows_say_what_look_says(trace: Trace, rows: list[PageKernel]) -> None:
     document = overview(Path(trace.path)).look
     same = ("count", "total_ns", "bound", "limited_by", "cost_certainty", "modules", "chain")
     said = [(row.name, *(getattr(row, name) for name in same)) for row in document.kernels]
-    mine = [(trace.host.names[row.name], *(getattr(row, name) for name in same)) for row in rows]
+    mine = [(row.name, *(getattr(row, name) for name in same)) for row in rows]
     assert sorted(map(str, mine)) == sorted(map(str, said))
 
 
-def test_steps_hold_the_launches_of_each(trace: Trace, rows: list[CaseRow]) -> None:
+def test_steps_hold_the_launches_of_each(trace: Trace, rows: list[PageKernel]) -> None:
     frame = trace.kernels
     for number, row in enumerate(rows):
         events = trace.kernel_cases["kernels"][number].to_list()

@@ -1,6 +1,6 @@
 // Traces for tests, made from a few numbers.
 
-import type { CaseRow, Lane } from "../src/data/documents";
+import type { Lane, PageKernel } from "../src/data/documents";
 import { Events, type KnownTrace, TraceFacts } from "../src/data/events";
 
 export const KINDS = ["kernel", "gpu_memcpy", "cpu_op", "cuda_runtime"];
@@ -32,7 +32,7 @@ export interface MadeEvent {
 export interface MadeTrace {
   names: string[];
   lanes: Partial<Lane>[];
-  kernels?: Partial<CaseRow>[];
+  kernels?: Partial<PageKernel>[];
   steps?: { name: string; start: number; end: number; last: number }[];
   launchNames?: number[];
 }

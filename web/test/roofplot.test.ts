@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Joins } from "../src/core/joins";
 import { joinedDots, type RoofPlot, roofPlots, uncrossed } from "../src/core/roofplot";
-import type { CaseRow, RoofsEntry } from "../src/data/documents";
+import type { PageKernel, RoofsEntry } from "../src/data/documents";
 
 const ROOFS: RoofsEntry = {
   device: "NVIDIA H200",
@@ -15,9 +15,9 @@ const ROOFS: RoofsEntry = {
   datasheet: ["fp32"],
 };
 
-function kernel(flops: number | null, bytes: number | null, ns: number, precision: string): CaseRow {
+function kernel(flops: number | null, bytes: number | null, ns: number, precision: string): PageKernel {
   const tflops = flops === null ? null : flops / ns / 1e3;
-  return { flops, bytes, tflops, gbps: bytes === null ? null : bytes / ns, total_ns: ns, precision } as CaseRow;
+  return { flops, bytes, tflops, gbps: bytes === null ? null : bytes / ns, total_ns: ns, precision } as PageKernel;
 }
 
 const KERNELS = [
@@ -28,7 +28,7 @@ const KERNELS = [
   kernel(5, null, 1e3, "fp16"),
 ];
 
-function plotOf(...traces: CaseRow[][]): RoofPlot {
+function plotOf(...traces: PageKernel[][]): RoofPlot {
   const [plot] = roofPlots(traces.map((kernels, index) => ({ index, kernels, roofs: ROOFS })));
   return plot;
 }

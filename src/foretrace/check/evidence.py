@@ -34,13 +34,13 @@ from foretrace.trace import cpu_ops
 from foretrace.trace.autograd import ENGINE
 from foretrace.trace.compiled import provenance
 from foretrace.trace.intervals import Bools, Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.module_calls import PREFIX
 from foretrace.trace.trace import Trace
 from foretrace.trace.tree import DEEPEST, summed
 from foretrace.work import families
 from foretrace.work.families import MATMULS, role_of_op
 from foretrace.work.kernel import KernelId
+from foretrace.work.kernel_row import KernelRow
 
 # A part of a hand-written kernel's name -> ops it stands for, by the authors' own naming.
 _NAME_DOES = {
@@ -333,11 +333,11 @@ class Evidence:
         return self._columns[column][self._kernel_at[row]]
 
     @cached_property
-    def _cases(self) -> dict[int, Case]:
+    def _cases(self) -> dict[int, KernelRow]:
         """The case of each row that is a kernel."""
         order = self.trace.order
         pairs = zip(order.row.tolist(), order.case.tolist(), strict=True)
-        return {row: order.cases[case] for row, case in pairs}
+        return {row: self.trace.kernel_rows[case] for row, case in pairs}
 
     def is_cast(self, row: int) -> bool:
         """Whether a row is a kernel that only changes the data type."""

@@ -157,12 +157,13 @@ def _held(trace: Trace) -> dict[str, float]:
 
 def _traffic(trace: Trace, rows: Sequence[int], change: GraphChange | None = None) -> float | None:
     """What the kernels beside matmuls and attention move; None where that of one is unknown."""
-    order, change = trace.order, change or GraphChange()
-    cases = dict(zip(order.row.tolist(), order.case.tolist(), strict=True))
+    number, change = trace.order.case_of_work, change or GraphChange()
     total = 0.0
     for row in rows:
-        case = order.cases[cases[row]] if row in cases and row not in change.gone else None
-        if case is None or case.role in OPAQUE:
+        if number[row] < 0 or row in change.gone:
+            continue
+        case = trace.kernel_rows[number[row]]
+        if case.role in OPAQUE:
             continue
         known = None if row in change.length else case.bytes
         count = change.moved.get(row, known)

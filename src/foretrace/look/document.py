@@ -14,14 +14,14 @@ from foretrace.base.arrays import coded, counted, distinct, median
 from foretrace.look import documents as look
 from foretrace.look.documents import ModuleRow
 from foretrace.look.finding import Findings
-from foretrace.look.groups import case_modules
 from foretrace.read.ledger import LedgerEntry
-from foretrace.trace import bounds, flame
+from foretrace.trace import bounds
 from foretrace.trace.analysis import Analysis
 from foretrace.trace.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.trace.host import step_number
 from foretrace.trace.idle import unrecorded_wait
 from foretrace.trace.intervals import Bools
+from foretrace.trace.kernel_rows import per_call
 from foretrace.trace.metadata import device_of
 from foretrace.trace.modules import CPU, ModuleWork
 from foretrace.trace.reach import gpu_time_below, is_view, work_below
@@ -30,7 +30,6 @@ from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.trace.traced_memory import MemoryTable
 from foretrace.trace.utilization import floor, utilization
-from foretrace.work import families
 from foretrace.work.costs.limits import memory_rate, with_measured
 from foretrace.work.device import Device
 
@@ -42,28 +41,9 @@ def document(trace: Trace, findings: Findings) -> look.Look:
     named = (trace.path, trace.source, about.device, about.arch, about.rank)
     gpu, host = trace.gpu, trace.host
     timed = bool(gpu.usable.any())
-    cases = trace.kernel_cases.iter_rows(named=True)
-    columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
-    rows = []
-    for case, in_modules, line, lines in zip(cases, *columns, strict=True):
-        op, median_ns = case["op"], case["median_ns"]
-        if median_ns is not None and float(median_ns).is_integer():
-            median_ns = int(median_ns)
-        own = {
-            "fields": dict(families.decode(case["name"]).fields),
-            "per_step": _per_call(case["in_steps"], len(steps)) if steps else None,
-            "total_ns": case["total_ns"] if case["timed"] else None,
-            "median_ns": median_ns,
-            "chain": list(trace.origins.host.op_chain(op)) if op is not None else [],
-            "modules": in_modules,
-            "source": line,
-            "sources": lines,
-        }
-        for name in ("tflops", "gbps", "roof_percent"):
-            own[name] = None if case[name] is None else round(case[name], 3)
-        rows.append(convert(case | own, look.KernelRow))
-    rows.sort(
-        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
+    rows = sorted(
+        trace.kernel_rows,
+        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count),
     )
     return look.Look(
         look.SCHEMA,
@@ -182,16 +162,12 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
         name=name,
         count=count,
         cpu_ns=sum(span.cpu_ns for span in calls),
-        kernels_per_call=_per_call(len(kernels), count),
-        roles_per_call={role: _per_call(number, count) for role, number in by_role},
+        kernels_per_call=per_call(len(kernels), count),
+        roles_per_call={role: per_call(number, count) for role, number in by_role},
         gpu_busy_ns=gpu.busy(distinct(work)) if len(gpu) else None,
         bound=bounds.of_spans(trace, calls),
         gpu_ns_per_call=trace.spans.median_busy(calls),
     )
-
-
-def _per_call(count: int, calls: int) -> int | float:
-    return count // calls if count % calls == 0 else round(count / calls, 3)
 
 
 def op_rows(trace: Trace, inside: Bools | None = None) -> list[look.OpRow]:

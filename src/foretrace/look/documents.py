@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from foretrace.base.display import Displayed
 from foretrace.read.ledger import LedgerEntry, LeftOut, NoteEntry
-from foretrace.work.traffic import CacheUse
+from foretrace.work.kernel_row import KernelRow
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 class TraceEntry(Struct):
@@ -191,41 +191,6 @@ class RegionRow(Struct, frozen=True):
     gpu_busy_ns: int | None
     bound: str
     gpu_ns_per_call: float | None = None
-
-
-class KernelRow(Struct, frozen=True):
-    """Kernels of one name and op shapes; `chain` holds the ops above, outermost first.
-
-    `source` is the line that launched it. `sources` are all lines that a compiled kernel comes
-    from, where the compiler's records are beside the trace. `cache_use` is of kernels that are
-    faster than HBM: which inputs can have been in L2.
-    """
-
-    name: str
-    short: str
-    family: str
-    role: str
-    fields: Mapping[str, Any]
-    count: int
-    per_step: int | float | None
-    total_ns: int | None
-    median_ns: int | float | None
-    min_ns: int | None
-    max_ns: int | None
-    ops: list[str]
-    chain: list[str]
-    flops: int | None
-    bytes: int | None
-    tflops: float | None
-    gbps: float | None
-    bound: str
-    roof_percent: float | None = None
-    limited_by: str = ""
-    cost_certainty: str = "none"
-    modules: list[str] = []
-    source: str | None = None
-    sources: list[str] = []
-    cache_use: CacheUse | None = None
 
 
 class RoofsEntry(Struct, frozen=True):

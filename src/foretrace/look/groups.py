@@ -22,18 +22,17 @@ from foretrace.look.overview import WHOLE
 from foretrace.trace.autograd import STEP
 from foretrace.trace.idle import spent_in
 from foretrace.trace.intervals import Floats, Ints
-from foretrace.trace.kernels import Case
-from foretrace.trace.module_calls import PREFIX
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.work import families
 from foretrace.work.costs.limits import AT_ROOF
+from foretrace.work.kernel_row import KernelRow
 
 
 class CaseTime(Struct, frozen=True):
     """How long the launches of one case took in a group."""
 
-    case: Case
+    case: KernelRow
     ns: int
     launches: int
 
@@ -63,7 +62,7 @@ class GroupWork(Struct, frozen=True, dict=True):
 
 def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
     """The groups among these rows."""
-    order, place = trace.order, trace.order.case_of_work
+    place = trace.order.case_of_work
     group = trace.grouped.group[rows]
     for number in distinct(group).tolist():
         mine = rows[group == number]
@@ -71,7 +70,7 @@ def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
         numbers, at, count = np.unique(place[kernels], return_inverse=True, return_counts=True)
         time = np.bincount(at.reshape(-1), weights=trace.gpu.length[kernels])
         columns = zip(numbers.tolist(), time.tolist(), count.tolist(), strict=True)
-        cases = [CaseTime(order.cases[case], int(ns), many) for case, ns, many in columns]
+        cases = [CaseTime(trace.kernel_rows[case], int(ns), many) for case, ns, many in columns]
         cases.sort(key=lambda each: (-each.ns, each.case.number))
         yield GroupWork(trace, trace.grouped.names[number], mine, cases)
 
@@ -113,7 +112,7 @@ def shown_name(work: GroupWork, rows_of_matmuls: int) -> str:
 
 def _common_m(trace: Trace, parts: Sequence[Ints]) -> int:
     """The M of most matmuls of each of these steps or calls; 0 where it differs between them."""
-    order, of_case = trace.order, np.array([_m(case) for case in trace.order.cases], np.int64)
+    order, of_case = trace.order, np.array([_m(case) for case in trace.kernel_rows], np.int64)
     is_matmul = trace.work_groups == "GEMM"
     m = np.zeros(len(trace.gpu), np.int64)
     m[order.row] = of_case[order.case]
@@ -126,14 +125,14 @@ def _common_m(trace: Trace, parts: Sequence[Ints]) -> int:
     return found.pop() if len(found) == 1 else 0
 
 
-def _m(case: Case) -> int:
+def _m(case: KernelRow) -> int:
     """The rows of the first operand of `mm` and `addmm`; 0 for other ops and unrecorded sizes."""
     place = {"aten::mm": 0, "aten::addmm": 1, "aten::_addmm_activation": 1}.get(case.op)
     tensor = case.call.tensor(place) if case.call and place is not None else None
     return tensor.dims[0] if tensor and len(tensor.dims) == 2 else 0
 
 
-def _attention(case: Case) -> str:
+def _attention(case: KernelRow) -> str:
     """Matmuls and a softmax of their own: `by hand`, or the math of PyTorch."""
     if case.role in ("gemm", "gemv", "softmax"):
         return "unfused"
@@ -295,20 +294,6 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     m = _common_m(trace, [span.work for span in spans] or parts)
     found = [_row(work, time, len(parts), m) for work in works(trace, rows)]
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
-
-
-def case_modules(trace: Trace) -> list[list[str]]:
-    """For every row of `kernel_cases`, the modules that it belongs to, in order of first launch."""
-    found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
-    if not trace.module_calls.is_module.any():
-        return [[] for _ in found]
-    order, host, own = trace.order, trace.origins.host, trace.module_calls.owners.call
-    inside = own[order.row] >= 0
-    case, name = order.case[inside], host.name[own[order.row[inside]]]
-    _, first = np.unique(case * len(host.names) + name, return_index=True)
-    for at in np.sort(first).tolist():
-        found[case[at]][host.names[name[at]].removeprefix(PREFIX)] = None
-    return [list(names) for names in found]
 
 
 def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:

@@ -31,7 +31,7 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.look.document import PASSES, ModuleNode, folded_tree, kinds
-from foretrace.look.documents import CpuOpRow, FindingEntry, KernelRow, Look, StepRow
+from foretrace.look.documents import CpuOpRow, FindingEntry, Look, StepRow
 from foretrace.look.measured_step import saving_text
 from foretrace.look.on_cpu import cpu_groups
 from foretrace.look.overview import (
@@ -45,6 +45,7 @@ from foretrace.look.overview import (
 )
 from foretrace.look.sentences import headline, roles_text
 from foretrace.read.recordings import SHORT
+from foretrace.work.kernel_row import KernelRow
 
 MODULES = 60  # `--json` has every module
 OWN = "its own ops"

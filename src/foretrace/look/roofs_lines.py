@@ -21,8 +21,9 @@ from foretrace.base.tables import (
     paragraphs,
 )
 from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
-from foretrace.look.documents import KernelRow, Look, RoofsEntry
+from foretrace.look.documents import Look, RoofsEntry
 from foretrace.work.device import BandwidthPoint, MeasuredRoofs
+from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import CacheUse
 
 BAR = 24  # characters of the longest bar

@@ -112,7 +112,7 @@ class _Describer:
     def _row(self, rows: Ints) -> LaunchRow:
         trace, gpu, every, first = self.trace, self.trace.gpu, rows.reshape(-1), int(rows[0, 0])
         name = trace.host.names[trace.host.name[gpu.id[first]]]
-        case = trace.order.cases[int(self.case[first])] if gpu.is_kernel[first] else None
+        case = trace.kernel_rows[int(self.case[first])] if gpu.is_kernel[first] else None
         ns = _median(gpu.length[every][gpu.usable[every]])
         flops, moved = (case.flops, case.bytes) if case else (None, self._copied(first))
         if bool((self.case[every] != self.case[first]).any()):

@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from msgspec import Struct, convert
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
@@ -20,7 +22,7 @@ from foretrace.look import summarize
 from foretrace.look.document import op_rows
 from foretrace.look.documents import FindingEntry, GroupRow, Look
 from foretrace.look.fixes_lines import fixes_table
-from foretrace.look.groups import case_modules, group_rows
+from foretrace.look.groups import group_rows
 from foretrace.look.rules import rules
 from foretrace.look.sentences import headline
 from foretrace.look.steering import Steering
@@ -43,78 +45,34 @@ from foretrace.trace.arguments import json_text
 from foretrace.trace.flame import line_of
 from foretrace.trace.host import LAUNCHES
 from foretrace.trace.metadata import device_of
-from foretrace.trace.roofs import dtype_of
 from foretrace.trace.trace import Trace
 from foretrace.work import families
-from foretrace.work.costs.limits import Roofline, RoofShare, peak_name, roof_shares
+from foretrace.work.costs.limits import Roofline, RoofShare, roof_shares
+from foretrace.work.kernel_row import KernelRow
 
 MOST_STEPS = 100  # a recording has a handful; more would make the page large
 
 
-class CaseRow(Struct, frozen=True):
-    """Kernels of one name and shapes; `name` is a number into the names, `first` an event.
-
-    `roofs` has the share of every roof, `precision` the name of the peak that counts ("" where it
-    is unknown), `steps` the launches and their time in each step, in order; empty for many steps.
-    `per_step` and `step_ns` are means over all steps.
+class PageKernel(KernelRow, frozen=True, kw_only=True):
+    """A kernel with what only a page shows: the place of its `shape` in the operands, the share of
+    every roof, and its launches and their time in each step, in order; empty for many steps.
     """
 
-    count: int
-    median_ns: float | None
-    min_ns: int | None
-    max_ns: int | None
-    role: str
-    flops: int | None
-    bytes: int | None
-    tflops: float | None
-    gbps: float | None
-    bound: str
-    roof_percent: float | None
-    limited_by: str
-    cost_certainty: str
-    cost_note: str | None
-    ops: list[str]
-    name: int
-    short: str
-    per_step: float | None
-    total_ns: int | None
-    first: int
-    chain: list[str]
     shape: int | None
-    precision: str
     roofs: list[RoofShare]
-    modules: list[str]
     steps: list[tuple[int, int]]
-    step_ns: float | None = None
 
 
-def case_rows(trace: Trace) -> list[CaseRow]:
-    """One row per case; an event's `case` is a place in this list."""
-    number = {name: at for at, name in enumerate(trace.host.names)}
-    cases = trace.kernel_cases.iter_rows(named=True)
-    order, own = trace.order, trace.order.step >= 0
-    times = np.bincount(order.case[own], order.length[own], trace.kernel_cases.height).tolist()
-    columns = zip(cases, case_modules(trace), _case_steps(trace), times, strict=True)
-    device, count, rows = device_of(trace.about), len(trace.spans.steps), []
-    for case, modules, steps, in_steps_ns in columns:
-        op, kernel = case["op"], families.decode(case["name"])
-        precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
-        precision = precision if device and precision in device.peak_flops else None
-        row = {
-            "name": number[case["name"]],
-            "short": case["short"] or case["name"],
-            "per_step": case["in_steps"] / count if count else None,
-            "total_ns": case["total_ns"] if case["timed"] else None,
-            "first": case["kernels"][0],
-            "chain": list(trace.origins.host.op_chain(op)) if op is not None else [],
-            "shape": case["signature"] if case["signature"] >= 0 else None,
-            "precision": precision or "",
-            "roofs": roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
-            "modules": modules,
-            "steps": steps,
-            "step_ns": in_steps_ns / count if count and case["timed"] else None,
-        }
-        rows.append(convert(case | row, CaseRow))
+def page_kernels(trace: Trace) -> list[PageKernel]:
+    """One for each kernel; an event's `case` is a place in this list."""
+    device, rows = device_of(trace.about), list[PageKernel]()
+    shapes = trace.kernel_cases["signature"].to_list()
+    columns = zip(trace.kernel_rows, shapes, _case_steps(trace), strict=True)
+    for row, shape, steps in columns:
+        roofs = roof_shares(device, row.precision or None, Roofline(row.tflops, row.gbps))
+        known: dict[str, Any] = asdict(row)
+        place = shape if shape >= 0 else None
+        rows.append(PageKernel(**known, shape=place, roofs=roofs, steps=steps))
     return rows
 
 
@@ -315,7 +273,7 @@ class TraceFacts(Struct):
     look: Look
     names: list[str]
     kinds: tuple[str, ...]
-    kernels: list[CaseRow]
+    kernels: list[PageKernel]
     decoded: list[NameParts]
     shapes: list[OperandRow]
     origins: Origins
@@ -358,7 +316,7 @@ def facts(
         found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
     return TraceFacts(
         *(title, headline(document), overview.lines, timeline, document, names, KINDS),
-        kernels=case_rows(trace),
+        kernels=page_kernels(trace),
         decoded=found,
         shapes=shapes,
         origins=origins(trace),

@@ -240,8 +240,8 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
     """None where the card has no map, or the trace no matmul with shapes."""
     found = table.of_device(trace.about.device)
     cases = []
-    for case in trace.order.cases if found else ():
-        if case.role == "gemm" and case.call is not None and case.count:
+    for case in trace.kernel_rows if found else ():
+        if case.role == "gemm" and case.call is not None and case.launches:
             given = [each for at in range(3) if (each := case.call.tensor(at)) is not None]
             sizes, types = [each.dims for each in given], [each.type for each in given]
             if point := gemm_point(case.call.name, sizes, types, case.name):
@@ -266,7 +266,7 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
             name, took = ("not measured",) * 2 if away[0] > FAR else (name, took)
         elif row["kernel"] == case.name:
             name = "the same"
-        here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
+        here = [point.text, str(case.launches), case.id.short, time_text(case.median_ns)]
         table_rows.append([*here, name, took])
     head = tuple(_MATMUL_HEAD.split(", "))
     return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, table_rows)

@@ -21,7 +21,7 @@ from foretrace.read.bytestream import UNPACKED
 if TYPE_CHECKING:
     from foretrace.read.tables import Tables
 
-FORMAT = 12  # raise when the tables or the entries change
+FORMAT = 13  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from foretrace.read.tables import Tables
 from foretrace.trace.intervals import Ints
 from foretrace.work.costs import OpCall, Tensor, cost, exceeds_index
+from foretrace.work.kernel_row import KernelRow
 
 
 class Signature(Struct, frozen=True):
@@ -93,20 +94,7 @@ WRITERS = frozenset(
 )
 
 
-class CalledKernel(Struct, frozen=True):
-    """The op that launched a kernel, its role, the recorded arguments, and what its cost says that
-    it reads, writes and moves.
-    """
-
-    op: str
-    role: str
-    call: OpCall | None
-    bytes_read: int | None
-    bytes_written: int | None
-    bytes: int | None
-
-
-def made(kernel: CalledKernel) -> int:
+def made(kernel: KernelRow) -> int:
     """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
     first = kernel.call.tensor(0) if kernel.call else None
     if kernel.op in WRITERS and (first is None or not first.dims):
@@ -118,7 +106,7 @@ def made(kernel: CalledKernel) -> int:
     return (whole if whole and exceeds_index(whole) else kernel).bytes_written or 0
 
 
-def operands(kernel: CalledKernel) -> list[tuple[Tensor, int]]:
+def operands(kernel: KernelRow) -> list[tuple[Tensor, int]]:
     """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
     if kernel.call is None or kernel.op in WRITERS:
         return []

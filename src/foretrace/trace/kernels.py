@@ -26,13 +26,12 @@ from foretrace.base.arrays import coded, with_gaps
 from foretrace.read.compiler.records import Access, KernelCall
 from foretrace.read.tables import KINDS, NONE
 from foretrace.trace import roofs
-from foretrace.trace.arguments import CalledKernel, distinct_lists
+from foretrace.trace.arguments import distinct_lists
 from foretrace.trace.collectives import with_costs, with_messages
 from foretrace.trace.intervals import Bools, Ints, numbered
-from foretrace.trace.recording import Recording, op_call
+from foretrace.trace.recording import Recording
 from foretrace.trace.serving import contexts
 from foretrace.work import costs, families
-from foretrace.work.kernel import KernelId
 from foretrace.work.traffic import Certainty
 
 
@@ -278,37 +277,6 @@ def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
     return (cost.flops, *moved, cost.certainty, cost.text or None, cost.least)
 
 
-# what a case has of its row of `kernel_cases`
-_SAME = "role median_ns flops bytes gbps tflops bound roof_percent limited_by cost_certainty"
-
-
-class Case(CalledKernel, frozen=True):
-    """`count` and `ns` are over the launches that count: those in steps, where there are steps.
-
-    `op` is the (first) op that launched it; flops and bytes are per launch. `roof_percent` is of
-    the nearest roof, and `limited_by` says what holds the kernel there or below; "" if nothing is
-    known.
-    """
-
-    number: int
-    id: KernelId
-    count: int
-    ns: int
-    median_ns: float | None
-    flops: int | None
-    gbps: float | None
-    tflops: float | None
-    bound: str
-    roof_percent: float | None = None
-    limited_by: str = ""
-    cost_certainty: str = "none"
-
-    @property
-    def name(self) -> str:
-        """The kernel's name as the trace writes it."""
-        return self.id.name
-
-
 class Order:
     """Kernels by device and stream, and within a stream as launched. Arrays run in parallel.
 
@@ -320,7 +288,7 @@ class Order:
     def __init__(self, trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> None:
         gpu = trace.gpu
         rows = gpu.launch_order[gpu.is_kernel[gpu.launch_order]]
-        self._trace, self._kernels, self._cases = trace, kernels, cases
+        self._trace = trace
         self.row: Ints = rows[np.argsort(gpu.lane[rows], kind="stable")]
         order = np.cumsum(gpu.is_kernel)[self.row] - 1  # rows of `trace.kernels`
         self.event: Ints = gpu.id[self.row]
@@ -338,39 +306,11 @@ class Order:
         self.counts: Bools = self.step >= 0 if self.steps else np.ones(len(self.row), bool)
 
     @cached_property
-    def cases(self) -> list[Case]:
-        """Every case, in the order of `trace.kernel_cases`."""
-        frame, size = self._cases, self._cases.height
-        mine = self.case[self.counts]
-        count = np.bincount(mine, minlength=size).tolist()
-        time = np.bincount(mine, weights=self.length[self.counts], minlength=size)
-        ns = time.astype(np.int64).tolist()
-        first = np.unique(self.case, return_index=True)[1] if size else self.case
-        rows = np.searchsorted(self._kernels["id"].to_numpy(), self.event[first])
-        moved = self._kernels.select("bytes_read", "bytes_written")[rows].iter_rows(named=True)
-        each = zip(frame.iter_rows(named=True), count, ns, moved, strict=True)
-        return [
-            self._case(row, number=at, count=times, ns=time, **both)
-            for at, (row, times, time, both) in enumerate(each)
-        ]
-
-    @cached_property
     def case_of_work(self) -> Ints:
         """The case of every row of `gpu`; -1 for memcpys and memsets."""
         found = np.full(len(self._trace.gpu), -1, np.int64)
         found[self.row] = self.case
         return found
-
-    def _case(self, row: dict[str, Any], **counted: Any) -> Case:
-        op = row["op"]
-        same = {name: row[name] for name in _SAME.split()}
-        return Case(
-            id=replace(families.decode(row["name"]), short=row["short"]),
-            op=row["ops"][0] if row["ops"] else "",
-            call=None if op is None else op_call(self._trace, op),
-            **same,
-            **counted,
-        )
 
     def events_of(self, rows: Bools | Ints) -> Ints:
         """Event ids of these launches, earliest first."""

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct, median
 from foretrace.read.tables import NONE
-from foretrace.trace.arguments import CalledKernel, made, operands
+from foretrace.trace.arguments import made, operands
 from foretrace.trace.collectives import bus_of_kernels
 from foretrace.trace.intervals import Ints
 from foretrace.trace.metadata import device_of
@@ -44,6 +44,7 @@ from foretrace.work.costs.limits import (
 )
 from foretrace.work.device import Device
 from foretrace.work.kernel import KernelId
+from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import CachedInput, CacheUse
 
 # Launches of a case that are looked at, and operations back from each: enough for a median, and
@@ -53,10 +54,10 @@ SEVERAL = "several ops"
 TABLES = frozenset({"scatter_gather", "embedding"})  # roles that read parts of an operand
 
 
-class CacheTraffic(CalledKernel, frozen=True):
-    """One GPU operation: what launched it, and what it moved; None where that is not known."""
+class CacheTraffic(Struct, frozen=True):
+    """What one GPU operation read and made; a memcpy or memset is a kernel of the role `copy`."""
 
-    kernel: str
+    kernel: KernelRow
     made: int = 0
     read: tuple[tuple[Tensor, int], ...] = ()
     copied: int = 0
@@ -103,7 +104,7 @@ class Reuse:
         """What explains the rate of a case, by some of its launches."""
         chosen = distinct(np.linspace(0, len(events) - 1, LAUNCHES).round().astype(np.int64))
         rows = np.searchsorted(self.trace.gpu.id, np.array(events)[chosen])
-        kernel = self._touch(int(rows[0]))
+        kernel = self._touch(int(rows[0])).kernel
         moved = round(memory_rate(self.device) * (work.ns or 0) / 1e9)
         excess, written = max((work.bytes or 0) - moved, 0), kernel.bytes_written or 0
         inputs, certain = self._inputs(rows)
@@ -135,7 +136,7 @@ class Reuse:
         """The inputs of one launch that L2 can hold."""
         gpu, wanted = self.trace.gpu, dict(enumerate(_inputs(self._touch(row))))
         between, unpriced, found = 0, 0, list[_Found]()
-        moved = self._touch(row).bytes or 0
+        moved = self._touch(row).kernel.bytes or 0
         unread, taken = Counter[int](), Counter[int]()
         for at in range(row - 1, max(row - 1 - REACH, -1), -1):
             if gpu.device_number[at] != gpu.device_number[row]:
@@ -149,11 +150,12 @@ class Reuse:
                 if place is not None:
                     tensor, size = wanted.pop(place)
                     before = max(int(gpu.start[row] - gpu.end[at]), 0)
-                    distance = between + max(touch.bytes or size, moved)
+                    distance = between + max(touch.kernel.bytes or size, moved)
                     if distance <= self.cache:
                         found.append(_Found(place, tensor, size, touch, before, between, unpriced))
             taken.update(touch.taken)
-            between, unpriced = between + (touch.bytes or 0), unpriced + (touch.bytes is None)
+            priced = touch.kernel.bytes
+            between, unpriced = between + (priced or 0), unpriced + (priced is None)
             if between > self.cache:
                 break
         sizes = Counter(each.size for each in found)
@@ -174,17 +176,16 @@ class Reuse:
         found = self.columns["bytes"][self.number[row]]
         return NONE if found is None else int(found)
 
-    def _op(self, op: int) -> str:
+    def _ops(self, op: int) -> list[str]:
         host = self.trace.origins.host
-        return host.names[host.name[op]] if op >= 0 else ""
+        return [host.names[host.name[op]]] if op >= 0 else []
 
     def _kernel(self, row: int, op: int) -> CacheTraffic:
         at, column = int(self.number[row]), self.columns
-        read, written, moved = (column[f"bytes{end}"][at] for end in ("_read", "_written", ""))
-        call = op_call(self.trace, op) if op >= 0 else None
-        what = (self._op(op), column["role"][at], call, read, written, moved)
-        touch = CacheTraffic(*what, column["short"][at])
-        return replace(touch, made=made(touch), read=tuple(operands(touch)))
+        known = {name: values[at] for name, values in column.items()}
+        kernel = KernelRow(name="", ops=self._ops(op), **known)
+        kernel = kernel.with_call(op_call(self.trace, op) if op >= 0 else None)
+        return CacheTraffic(kernel, made(kernel), tuple(operands(kernel)))
 
     def _copy(self, row: int, op: int) -> CacheTraffic:
         """A memset or a memcpy; what comes from the host need not pass through L2."""
@@ -194,24 +195,31 @@ class Reuse:
         written = None if size == NONE else size
         moved = None if written is None else written * (2 if within else 1)
         stays = written if within or gpu.is_memset[row] else 0
-        touch = CacheTraffic(
-            self._op(op), "copy", None, None, written, moved, name, made=stays or 0
+        kernel = KernelRow(
+            name=name,
+            short=name,
+            role="copy",
+            ops=self._ops(op),
+            bytes=moved,
+            bytes_written=written,
         )
-        return replace(touch, copied=touch.made) if within else touch
+        return CacheTraffic(kernel, stays or 0, copied=(stays or 0) if within else 0)
 
 
-def _inputs(kernel: CacheTraffic) -> list[tuple[Tensor, int]]:
+def _inputs(touch: CacheTraffic) -> list[tuple[Tensor, int]]:
     """The operands that a kernel reads whole: as many of them as its reads add up to."""
+    kernel = touch.kernel
     if kernel.role in TABLES or kernel.bytes_read is None:
         return []
-    sums = accumulate(size for _, size in kernel.read)
-    pairs = zip(kernel.read, sums, strict=True)
+    sums = accumulate(size for _, size in touch.read)
+    pairs = zip(touch.read, sums, strict=True)
     return [each for each, size in pairs if size <= kernel.bytes_read]
 
 
 def _wrote(touch: CacheTraffic, tensor: Tensor, size: int) -> bool:
     """Whether this operation wrote a tensor of this size and type."""
-    types = {each.type for each in touch.call.every_tensor()} if touch.call else {tensor.type}
+    call = touch.kernel.call
+    types = {each.type for each in call.every_tensor()} if call else {tensor.type}
     return size == touch.made and tensor.type in types
 
 
@@ -220,8 +228,8 @@ def _input(found: list[_Found]) -> CachedInput:
     return CachedInput(
         first.tensor.text,
         first.size,
-        _either([each.by.op for each in found]),
-        _either([each.by.kernel for each in found]),
+        _either([each.by.kernel.op for each in found]),
+        _either([each.by.kernel.short for each in found]),
         median(each.before_ns for each in found),
         round(median(each.between for each in found)),
         max(each.unpriced for each in found),

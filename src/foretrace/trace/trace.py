@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from foretrace.base.display import Viewed
 from foretrace.base.files import replacing
 from foretrace.trace.analysis import Analysis
+from foretrace.trace.kernel_rows import kernel_rows
 from foretrace.trace.modules import Modules
+from foretrace.work.kernel_row import KernelRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +33,11 @@ class Trace(Analysis, Viewed):
             f"{int(self.gpu.is_kernel.sum()):,} kernels, "
             f"{len(self.spans.steps)} steps, {self.about.device or 'no GPU named'}>"
         )
+
+    @cached_property
+    def kernel_rows(self) -> list[KernelRow]:
+        """The kernels by name and shapes, in the order of `kernel_cases`."""
+        return kernel_rows(self)
 
     @cached_property
     def modules(self) -> Modules:

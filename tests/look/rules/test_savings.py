@@ -122,7 +122,7 @@ def test_compiling_keeps_is_causal_where_the_model_passes_it() -> None:
     finding = said("hf_llama_causal_compiled", "dense_mask")
     assert finding.at_most_ns is not None
     # the same attention, causal and with four key heads, of the other trace
-    cases = trace_of("llama_causal_compiled").order.cases
+    cases = trace_of("llama_causal_compiled").kernel_rows
     attention = sum(case.ns for case in cases if case.role == "attention") / 3
     realised = finding.evidence["attention_ns"] - attention
     assert 100_000 < realised < finding.at_most_ns

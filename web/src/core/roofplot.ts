@@ -1,13 +1,13 @@
 // What the roofline draws: a dot for each kernel by case whose work and traffic are known, the roofs of the precisions that they
 // use, and axes that hold all of it; below, kernels that only move bytes. Rates are TFLOP/s and TB/s, the x axis is FLOP per byte.
 
-import type { CaseRow, RoofsEntry } from "../data/documents";
+import type { PageKernel, RoofsEntry } from "../data/documents";
 import type { Joins } from "./joins";
 
 export interface Dot {
   trace: number;
   place: number; // in the kernels of its trace
-  kernel: CaseRow;
+  kernel: PageKernel;
   intensity: number;
   tflops: number;
   share: number; // of the kernel time of its trace
@@ -36,7 +36,7 @@ interface Missing {
 
 export interface Kernels {
   index: number;
-  kernels: readonly CaseRow[];
+  kernels: readonly PageKernel[];
   roofs: RoofsEntry | null;
 }
 
@@ -159,7 +159,7 @@ function missingOf({ index, kernels }: Kernels, dots: readonly Dot[]): Missing {
   return { trace: index, count: kernels.length - own.length, share: Math.max(share, 0) };
 }
 
-function timeOf(kernels: readonly CaseRow[]): number {
+function timeOf(kernels: readonly PageKernel[]): number {
   return kernels.reduce((sum, { total_ns }) => sum + (total_ns ?? 0), 0);
 }
 

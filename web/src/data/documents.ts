@@ -10,11 +10,6 @@ export interface CacheUse { verdict: string; excess_bytes: number; cache_bytes: 
   too_large: number }
 export interface CachedInput { tensor: string; bytes: number; op: string; kernel: string; before_ns: number; between_bytes: number;
   unpriced: number }
-export interface CaseRow { count: number; median_ns: number | null; min_ns: number | null; max_ns: number | null; role: string; flops:
-  number | null; bytes: number | null; tflops: number | null; gbps: number | null; bound: string; roof_percent: number | null; limited_by:
-  string; cost_certainty: string; cost_note: string | null; ops: string[]; name: number; short: string; per_step: number | null; total_ns:
-  number | null; first: number; chain: string[]; shape: number | null; precision: string; roofs: RoofShare[]; modules: string[]; steps:
-  [number, number][]; step_ns: number | null }
 export interface ChangeEntry { a: number | null; b: number | null; ratio: number | null; noise: number | null }
 export interface CheckDocument { schema: number; hits: number; misses: number; unknown: number; guesses: MarkedGuess[] }
 export interface ClaimCounts { hit: number; miss: number; unknown: number }
@@ -71,11 +66,12 @@ export interface JobPage { head: Section; heat: HeatData | null; lanes: LanePage
 export interface KernelEntry { name: string; short: string; role: string; op: string | null; shapes: string | null; config: LaunchConfig }
 export interface KernelOrigin { lines: [string, string][]; nodes: string[]; moves: [string, string, string][]; language: string; code:
   string }
-export interface KernelRow { name: string; short: string; family: string; role: string; fields: Record<string, unknown>; count: number;
-  per_step: number | null; total_ns: number | null; median_ns: number | null; min_ns: number | null; max_ns: number | null; ops: string[];
-  chain: string[]; flops: number | null; bytes: number | null; tflops: number | null; gbps: number | null; bound: string; roof_percent:
-  number | null; limited_by: string; cost_certainty: string; modules: string[]; source: string | null; sources: string[]; cache_use:
-  CacheUse | null }
+export interface KernelRow { name: string; short: string; family: string; role: string; fields: Record<string, unknown>; number: number;
+  first: number; count: number; in_steps: number | null; per_step: number | null; total_ns: number | null; in_steps_ns: number | null;
+  median_ns: number | null; min_ns: number | null; max_ns: number | null; ops: string[]; chain: string[]; shapes: string | null; flops:
+  number | null; bytes: number | null; bytes_read: number | null; bytes_written: number | null; tflops: number | null; gbps: number | null;
+  precision: string; bound: string; roof_percent: number | null; limited_by: string; cost_certainty: string; cost_note: string | null;
+  modules: string[]; source: string | null; sources: string[]; cache_use: CacheUse | null }
 export interface KnownMeasure { value: number; units: Record<string, number>; shown: string }
 export interface LadderDocument { schema: number; source: string; device: string; torch: string; claims: MarkedClaim[]; counts: ClaimCounts;
   skipped: SkippedSetup[]; article: SetupRow[]; outcomes: Record<string, number>; unmarked: UnmarkedClaim[]; commentaries: Record<string,
@@ -122,6 +118,13 @@ export interface Packed { rows: number; columns: string[]; differences: string[]
 export interface PackedBands { runs: Packed; busy: Packed }
 export interface PackedTile { bands: PackedBands; strips: PackedBands; boxes: Packed; marks?: Packed | null }
 export interface PageDrawing { region: string; length_ns: number; lanes: PageLane[]; length: string; decides: string; others: string }
+export interface PageKernel { name: string; short: string; family: string; role: string; fields: Record<string, unknown>; number: number;
+  first: number; count: number; in_steps: number | null; per_step: number | null; total_ns: number | null; in_steps_ns: number | null;
+  median_ns: number | null; min_ns: number | null; max_ns: number | null; ops: string[]; chain: string[]; shapes: string | null; flops:
+  number | null; bytes: number | null; bytes_read: number | null; bytes_written: number | null; tflops: number | null; gbps: number | null;
+  precision: string; bound: string; roof_percent: number | null; limited_by: string; cost_certainty: string; cost_note: string | null;
+  modules: string[]; source: string | null; sources: string[]; cache_use: CacheUse | null; shape: number | null; roofs: RoofShare[]; steps:
+  [number, number][] }
 export interface PageLane { name: string; slices: [string, number, number, number, boolean][] }
 export interface PagePredictable { measures: Record<string, KnownMeasure>; statements: Record<string, [string, number]>; texts: string[] }
 export interface PageReply { verdict: string; said: string; misread: string }
@@ -163,7 +166,7 @@ export interface Totals { kernels: number; memcpys: number; memsets: number; lau
 export interface TraceEntry { path: string; source: string; device: string | null; arch: string | null; rank: number | null; events: number;
   steps: number; regions: number }
 export interface TraceFacts { title: string; headline: string; story: Line[]; timeline: Outline; look: Look; names: string[]; kinds:
-  string[]; kernels: CaseRow[]; decoded: NameParts[]; shapes: OperandRow[]; origins: Origins; flame: Flame; idle: IdleTime; launch_names:
+  string[]; kernels: PageKernel[]; decoded: NameParts[]; shapes: OperandRow[]; origins: Origins; flame: Flame; idle: IdleTime; launch_names:
   number[]; code_lines: Record<number, string>; memory: MemoryPage[]; places: Place[]; worth_ns: number; notes: string; fixes: Section |
   null; answers: Answers; fix_places: Place[]; call_groups: Record<number, string>; step_ops: StepOp[]; groups: GroupRow[] }
 export interface TraceMemory { device: string; peak_bytes: number; reserved_bytes: number | null; source: string; parts: Record<string,

@@ -3,7 +3,6 @@
 import { frameText } from "../base/frames";
 import type { Columns } from "./columns";
 import type {
-  CaseRow,
   TraceFacts as Entry,
   IdleTime,
   KernelOrigin,
@@ -12,6 +11,7 @@ import type {
   NameParts,
   OperandRow,
   Origins,
+  PageKernel,
   StepExtent,
 } from "./documents";
 
@@ -37,7 +37,7 @@ export class TraceFacts {
   readonly title: string;
   readonly names: string[];
   readonly kinds: string[];
-  readonly kernels: CaseRow[];
+  readonly kernels: PageKernel[];
   readonly look: Look | null;
   readonly origins: Origins;
   readonly idle: IdleTime | null;
@@ -202,7 +202,7 @@ export class Events {
   isAnnotation(at: number): boolean {
     return this.facts.annotationKinds.has(this.kindNumber[at]);
   }
-  kernel(at: number): CaseRow | null {
+  kernel(at: number): PageKernel | null {
     return this.case[at] >= 0 ? this.facts.kernels[this.case[at]] : null;
   }
 

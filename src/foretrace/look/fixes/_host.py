@@ -21,10 +21,10 @@ from foretrace.trace import replay
 from foretrace.trace.autograd import ENGINE
 from foretrace.trace.cpu_ops import bare, computing_ops
 from foretrace.trace.intervals import IntervalUnion, Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange, ProfilerCost, ReplayGraph
 from foretrace.trace.spans import Span
 from foretrace.work.costs import OpCall, Tensor
+from foretrace.work.kernel_row import KernelRow
 
 LARGE = 1_000_000  # bytes: a copy of less is no work for the link
 # What a link gives with pinned memory, in bytes per second: PCIe of the fourth and fifth generation
@@ -82,7 +82,7 @@ def link_rate(step: Step) -> float:
     return FAST_LINK if arch.startswith(FAST_CARDS) else LINK
 
 
-def cast_in(case: Case) -> tuple[Tensor, Tensor] | None:
+def cast_in(case: KernelRow) -> tuple[Tensor, Tensor] | None:
     """The tensor that a kernel turns into one of another type, and this."""
     call = case.call if case.call and case.call.name == "aten::copy_" else OpCall("")
     source, target = call.tensor(1), call.tensor(0)

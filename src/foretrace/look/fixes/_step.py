@@ -19,13 +19,13 @@ from foretrace.look.finding import Finding
 from foretrace.read.compiler.rows import is_row
 from foretrace.trace.autograd import AutogradNodes
 from foretrace.trace.intervals import Bools, Ints, split_by
-from foretrace.trace.kernels import Case
 from foretrace.trace.metadata import device_of
 from foretrace.trace.recording import op_call
 from foretrace.trace.replay import COST, GraphChange, ReplayGraph, run, without_profiler
 from foretrace.trace.trace import Trace
 from foretrace.work.costs import OpCall, Tensor, peak_flops
 from foretrace.work.costs.limits import memory_rate
+from foretrace.work.kernel_row import KernelRow
 
 Stretches = tuple[tuple[int, int], ...]
 Changes = tuple[GraphChange, GraphChange, GraphChange]  # as usual, at best, at worst
@@ -283,10 +283,10 @@ class Step:
         order = self.trace.order
         return dict(zip(order.row.tolist(), order.case.tolist(), strict=True))
 
-    def case(self, row: int) -> Case | None:
+    def case(self, row: int) -> KernelRow | None:
         """What is known of a kernel; None for a copy or a fill."""
         at = self._case.get(row)
-        return None if at is None else self.trace.order.cases[at]
+        return None if at is None else self.trace.kernel_rows[at]
 
     @cached_property
     def waiting(self) -> Ints:
@@ -353,18 +353,20 @@ class Step:
         return int(np.median(times[: (len(times) + 1) // 2])) if len(times) else PLAIN_NS
 
     @cached_property
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[KernelRow]:
         """The kinds of kernels that the step has."""
         numbers = dict.fromkeys(self._case.get(row, -1) for row in self.rows.tolist())
-        return [self.trace.order.cases[number] for number in numbers if number >= 0]
+        return [self.trace.kernel_rows[number] for number in numbers if number >= 0]
 
-    def rows_where(self, test: Callable[[Case], bool]) -> Ints:
+    def rows_where(self, test: Callable[[KernelRow], bool]) -> Ints:
         """Kernels of the step whose case passes; each case is tested once."""
         passed = {case.number for case in self.cases if test(case)}
         kept = [row for row in self.rows.tolist() if self._case.get(row) in passed]
         return np.array(kept, np.int64)
 
-    def total(self, rows: Sequence[int] | Ints, amount: Callable[[Case], float | None]) -> float:
+    def total(
+        self, rows: Sequence[int] | Ints, amount: Callable[[KernelRow], float | None]
+    ) -> float:
         """The sum of an amount over these rows."""
         return float(sum((amount(case) or 0) for row in rows if (case := self.case(int(row)))))
 
@@ -400,7 +402,7 @@ class Step:
         share = speed.backward if backward else speed.attention
         return STARTING_NS + self.arithmetic_ns(share, flops)
 
-    def repriced(self, rows: Ints, price: Callable[[Case, Speed], float | None]) -> Changes:
+    def repriced(self, rows: Ints, price: Callable[[KernelRow, Speed], float | None]) -> Changes:
         """New times of these rows: usual, best and worst; none is longer than it was."""
         cases = [(row, case) for row in rows.tolist() if (case := self.case(row))]
         now = self.trace.gpu.length

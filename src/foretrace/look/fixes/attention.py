@@ -27,9 +27,9 @@ from foretrace.look.fixes._step import (
 )
 from foretrace.look.rules.attention import FALLBACK, between, by_hand
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import OpCall, Tensor
+from foretrace.work.kernel_row import KernelRow
 
 ATTENTION = "aten::scaled_dot_product_attention"
 # The kernels of the memory-efficient path; the public op records no shapes in some versions.
@@ -293,7 +293,7 @@ def _written_change(step: Step, events: Ints) -> WrittenAttention:
     return WrittenAttention(events, wide, causal)
 
 
-def _matmuls(step: Step, rows: Ints) -> list[Case]:
+def _matmuls(step: Step, rows: Ints) -> list[KernelRow]:
     return [case for row in rows.tolist() if (case := step.case(row)) and case.role == "gemm"]
 
 

@@ -41,9 +41,9 @@ from foretrace.look.fixes._step import (
 )
 from foretrace.look.rules._seen import LAYOUT
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import OpCall, Tensor, short_type
+from foretrace.work.kernel_row import KernelRow
 
 LOADER_RANGE = "enumerate(DataLoader)"
 SLOW = 0.5  # of the link's speed, where a host does not reach it
@@ -267,7 +267,7 @@ def _as_bytes(step: Step, copies: list[HostCopy], speed: float) -> GraphChange:
     length, taken = {}, convolved(step)
     made = {(*each.key, taken[each.tensor.dims]) for each in copies}
 
-    def is_cast(case: Case) -> bool:
+    def is_cast(case: KernelRow) -> bool:
         if not (pair := cast_in(case)):
             return False
         source, target = pair
@@ -587,12 +587,12 @@ def channels_last(step: Step) -> Proposals:
 
 
 def _layout_change(step: Step, rows: Ints, speed: Speed) -> GraphChange:
-    def is_narrow(case: Case) -> bool:
+    def is_narrow(case: KernelRow) -> bool:
         """Whether a convolution has a number of channels that cuDNN pads: an image's three."""
         tensors = case.call.every_tensor() if case.call else ()
         return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
 
-    def price(case: Case, _: Speed) -> float:
+    def price(case: KernelRow, _: Speed) -> float:
         kind = CONVOLUTION_KINDS.get(str(case.id.get("dtype_in")), "bf16")
         return step.arithmetic_ns(USUAL.conv, case.flops or 0, kind)
 

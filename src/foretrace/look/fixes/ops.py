@@ -28,9 +28,9 @@ from foretrace.look.fixes.precision import is_double
 from foretrace.look.rules._seen import bare
 from foretrace.look.rules.matmuls import PLAIN_MATMULS, is_plain, misaligned
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import OpCall, Tensor
+from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import Certainty
 
 ROUNDING_RISK = "a fused kernel rounds less often: compare an output"
@@ -627,7 +627,7 @@ def far_below_roof(step: Step) -> Proposals:
     number = max(spent, key=lambda at: spent[at], default=-1)
     if number < 0 or spent[number] < LEAST_SHARE * step.ns(step.rows):
         return
-    case = step.trace.order.cases[number]
+    case = step.trace.kernel_rows[number]
     mine = step.rows_where(lambda each: each.number == number)
     share = f"{case.roof_percent:.1f}%"
     why = f"{plural(len(mine), 'kernel')} of {case.op} per step at {share} of the card's roof"
@@ -637,7 +637,7 @@ def far_below_roof(step: Step) -> Proposals:
     yield Proposal(order, why, *step.repriced(mine, _roof_ns), events=step.events(mine))
 
 
-def _is_slow(case: Case) -> bool:
+def _is_slow(case: KernelRow) -> bool:
     """Whether a kernel is surely slow, and no other fix has a better answer."""
     named = "softmax" in case.name.lower() or case.op in ATOMIC_ADDS or case.role == "attention"
     explained = named or misaligned(case) or is_plain(case) or is_double(case)
@@ -646,7 +646,7 @@ def _is_slow(case: Case) -> bool:
     return known and (case.median_ns or 0) >= SHORTEST_NS and not explained
 
 
-def _roof_ns(case: Case, speed: Speed) -> float:
+def _roof_ns(case: KernelRow, speed: Speed) -> float:
     now = case.median_ns or 0.0
     if speed is BEST:
         return now * (case.roof_percent or 0.0) / 100 / OF_ROOF

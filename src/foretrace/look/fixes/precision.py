@@ -25,9 +25,9 @@ from foretrace.look.fixes.attention import attention_change, wide_attention
 from foretrace.look.rules._seen import LAYOUT
 from foretrace.look.rules.matmuls import TF32_SETTINGS, is_plain, is_tf32, misaligned, odd_sizes
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import peak_flops
+from foretrace.work.kernel_row import KernelRow
 
 HEAVY_ROLES = frozenset({"gemm", "gemv", "conv", "attention"})
 DOUBLE = "double"
@@ -63,7 +63,7 @@ def float64(step: Step) -> Proposals:
     if not len(rows):
         return
 
-    def price(case: Case, speed: Speed) -> float:
+    def price(case: KernelRow, speed: Speed) -> float:
         now = case.median_ns or 0.0
         if case.role not in HEAVY_ROLES:
             return max(now / 2, 2_000)  # a shorter kernel does not become shorter
@@ -78,7 +78,7 @@ def float64(step: Step) -> Proposals:
     yield Proposal(order, why, *step.repriced(rows, price), risk=risk, events=events)
 
 
-def is_double(case: Case) -> bool:
+def is_double(case: KernelRow) -> bool:
     """Whether an operand with dimensions is float64."""
     tensors = case.call.every_tensor() if case.call else ()
     return any(each.type == DOUBLE and each.dims for each in tensors)
@@ -136,7 +136,7 @@ def tf32(step: Step) -> Proposals:
     if not peak_flops(step.device, "tf32", True):
         return
 
-    def price(case: Case, speed: Speed) -> float | None:
+    def price(case: KernelRow, speed: Speed) -> float | None:
         flops, count = case.flops, case.bytes or 0
         if not flops:
             return None
@@ -146,7 +146,7 @@ def tf32(step: Step) -> Proposals:
             ns = work + step.memory_ns(speed, 2 * count)
         return max(ns, 6_000)  # of a small kernel on tensor cores
 
-    def of(role: str, test: Callable[[Case], bool]) -> Ints:
+    def of(role: str, test: Callable[[KernelRow], bool]) -> Ints:
         return step.rows_where(lambda case: case.role == role and test(case))
 
     for role, (order, what) in TF32_ORDERS.items():
@@ -184,7 +184,7 @@ def autocast(step: Step) -> Proposals:
     matmuls move half of the bytes.
     """
 
-    def works(case: Case) -> bool:
+    def works(case: KernelRow) -> bool:
         return case.role in MATMUL_ROLES and bool(case.flops)
 
     every = step.rows_where(works)
@@ -203,7 +203,7 @@ def _bf16_changes(step: Step, rows: Ints) -> Changes:
     """Matmuls, changes of layout and attention in bf16, and what that costs the host."""
     layout = step.rows_where(lambda case: case.id.get("op") == LAYOUT)
 
-    def price(case: Case, speed: Speed) -> float:
+    def price(case: KernelRow, speed: Speed) -> float:
         if case.role == "conv":
             return STARTING_NS + step.arithmetic_ns(speed.conv, case.flops or 0)
         return step.matmul_ns(speed, case.flops or 0, (case.bytes or 0) / 2)
@@ -224,7 +224,7 @@ def _bf16_changes(step: Step, rows: Ints) -> Changes:
 def _narrow(step: Step) -> GraphChange:
     """Half of the time for what moves float32 between the matmuls."""
 
-    def moves(case: Case) -> bool:
+    def moves(case: KernelRow) -> bool:
         wide = case.call is not None and case.call.operand_type == "float"
         return wide and case.role in MOVING_ROLES and (case.median_ns or 0) > STARTING_NS
 
@@ -264,7 +264,7 @@ def aligned_sizes(step: Step) -> Proposals:
     order = f"pad {size} to {-(-size // unit) * unit}, a multiple of {unit}"
     why = f"{plural(len(rows), 'matmul')} per step with narrow loads: {size} is not a multiple of 8"
 
-    def price(case: Case, speed: Speed) -> float | None:
+    def price(case: KernelRow, speed: Speed) -> float | None:
         kind = ALIGNED_KINDS.get(str(case.id.get("dtype_in")))
         if not case.flops or not kind:
             return None

@@ -39,8 +39,8 @@ from foretrace.look.rules.training import FEW_KERNELS, FUSED, HAVE_COMPILE, HAVE
 from foretrace.trace import replay
 from foretrace.trace.autograd import ENGINE, STEP, closure_ends
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import GraphChange
+from foretrace.work.kernel_row import KernelRow
 
 # A fused step on the host: for each step, for each group of parameters, and for each parameter.
 STEP_NS, GROUP_NS = 100_000, 60_000
@@ -372,7 +372,7 @@ def _dense_table(step: Step, event: int, least: int = LARGE) -> DenseTable | Non
 
 
 def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> GraphChange:
-    def is_fill(case: Case | None) -> bool:
+    def is_fill(case: KernelRow | None) -> bool:
         return case is not None and ("fill" in case.op or case.op == "aten::zero_")
 
     def filled(table: DenseTable) -> GraphChange:
@@ -541,7 +541,7 @@ def inference_mode(step: Step) -> Proposals:
     inputs = {first.dims for call in calls if (first := call.tensor(0))}
     weights = {each.dims for each in taken} - inputs
 
-    def narrows(case: Case) -> bool:
+    def narrows(case: KernelRow) -> bool:
         """Whether a kernel turns a weight from float32 into 16 bit."""
         if not (pair := cast_in(case)):
             return False

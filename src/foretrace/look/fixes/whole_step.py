@@ -29,9 +29,9 @@ from foretrace.look.rules.fusion import COMPILED_CALL_NS, MATMULS, REACH, chains
 from foretrace.read.compiler import rows as compiled
 from foretrace.trace.arguments import made, operands
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.replay import NOTHING, GraphChange
 from foretrace.trace.serving import ServedBatch
+from foretrace.work.kernel_row import KernelRow
 
 # Of a call, and of a kernel in it: without and with a backward pass.
 CALL_NS, KERNEL_NS = (50_000, 500_000), (28_000, 40_000)
@@ -127,9 +127,9 @@ def _fused(step: Step, places: Ints) -> tuple[int, float, float]:
     return kept, moved, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
 
 
-def _cases(step: Step, places: Ints) -> list[Case]:
+def _cases(step: Step, places: Ints) -> list[KernelRow]:
     order = step.trace.order
-    return [order.cases[number] for number in order.case[places].tolist()]
+    return [step.trace.kernel_rows[number] for number in order.case[places].tolist()]
 
 
 def _compiled_change(
@@ -264,7 +264,8 @@ def _obstacles(step: Step) -> Iterator[str]:
     # steps that launch different kernels; the numbers of AdamW's foreach ops always differ
     order = step.trace.order
     number = step.trace.spans.step_of_work()[order.row]
-    keys = [(case.name, str(case.call.dims) if case.call else case.number) for case in order.cases]
+    cases = step.trace.kernel_rows
+    keys = [(case.name, str(case.call.dims) if case.call else case.number) for case in cases]
     shape = np.unique([str(key) for key in keys], return_inverse=True)[1][order.case]
     steps = {np.sort(shape[number == at]).tobytes() for at in np.unique(number[number >= 0])}
     if len(steps) > 1:

@@ -24,13 +24,13 @@ from foretrace.trace import bounds
 from foretrace.trace.arguments import made, operands
 from foretrace.trace.idle import Idle, lost_launches, unproven, windows_of
 from foretrace.trace.intervals import Bools, Ints, innermost
-from foretrace.trace.kernels import Case
 from foretrace.trace.metadata import device_of
 from foretrace.trace.recording import op_call
 from foretrace.trace.trace import Trace
 from foretrace.work.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.work.costs.matmul import OPERANDS
 from foretrace.work.device import Device
+from foretrace.work.kernel_row import KernelRow
 
 # Ops that add their first argument to the matmul of the next two.
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
@@ -80,7 +80,7 @@ def bandwidth_ns(device: Device | None, count: int | None) -> float:
     return count / device.bytes_per_s * 1e9
 
 
-def matmul_ns(device: Device | None, case: Case, kind: str = "") -> float | None:
+def matmul_ns(device: Device | None, case: KernelRow, kind: str = "") -> float | None:
     """The least time of one launch's arithmetic at the card's peak for `kind`, or its own type."""
     stated = case.id.get("dtype_in") or ""
     own = {"f16": "fp16", "f32": "tf32", "tf32": "tf32"}.get(stated, stated)
@@ -97,7 +97,7 @@ def generation(arch: str | None) -> int | None:
     return int(digits) // 10 if digits else None
 
 
-def cast_of(case: Case) -> str:
+def cast_of(case: KernelRow) -> str:
     """`bf16 -> f32` for a kernel that changes the type, else ""."""
     if case.role != "copy":
         return ""
@@ -119,7 +119,7 @@ class Traffic(Struct, frozen=True):
     name: str
 
 
-def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
+def traffic_of(cases: Sequence[KernelRow], matmuls: Counter[int]) -> Traffic:
     """`matmuls` counts the matmuls that wrote a tensor of some size before the group.
 
     Operands of one shape from outside count as one tensor, or as many as matmuls made of it. A
@@ -173,7 +173,7 @@ Facts = dict[str, Any]
 class Group(Struct, frozen=True):
     """Cases, the most expensive first: launches and time per step, their share of kernel time."""
 
-    cases: list[Case]
+    cases: list[KernelRow]
     count: float
     ns: int
     share: float
@@ -191,9 +191,9 @@ class Seen:
         self.per = "per step" if trace.order.steps else "in the whole recording"
 
     @property
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[KernelRow]:
         """Every kind of kernel."""
-        return self.order.cases
+        return self.trace.kernel_rows
 
     @cached_property
     def device(self) -> Device | None:
@@ -249,23 +249,23 @@ class Seen:
         time = np.bincount(place.reshape(-1), weights=self.gpu.length[rows], minlength=len(names))
         return [str(names[at]) for at in np.argsort(-time, kind="stable")[:3]]
 
-    def together(self, cases: Sequence[Case]) -> Group | None:
+    def together(self, cases: Sequence[KernelRow]) -> Group | None:
         """These cases as one; None when none of them was launched where it counts."""
-        order, seen = self.order, [case for case in cases if case.count]
+        order, seen = self.order, [case for case in cases if case.launches]
         if not seen:
             return None
         seen.sort(key=lambda case: (-case.ns, case.name, case.number))
         ns, every = sum(case.ns for case in seen), max(int(order.length[order.counts].sum()), 1)
         rows = np.flatnonzero(order.counts & np.isin(order.case, [case.number for case in seen]))
-        count, events = self.each(sum(case.count for case in seen)), order.events_of(rows)
+        count, events = self.each(sum(case.launches for case in seen)), order.events_of(rows)
         shown = tuple(int(event) for event in events[:EVENTS])
         return Group(seen, count, self.step(ns), round(ns / every, 4), shown)
 
-    def where(self, test: Callable[[Case], bool]) -> Group | None:
+    def where(self, test: Callable[[KernelRow], bool]) -> Group | None:
         """The cases that pass a test, as one."""
         return self.together([case for case in self.cases if test(case)])
 
-    def facts(self, cases: Sequence[Case], wanted: str) -> list[dict[str, Any]]:
+    def facts(self, cases: Sequence[KernelRow], wanted: str) -> list[dict[str, Any]]:
         """What the evidence says of the first of these cases: the facts that `wanted` names."""
         return [
             {word: _FACTS[word](self, case) for word in wanted.split()} for case in cases[:LISTED]
@@ -280,7 +280,7 @@ class Seen:
         """An op with its arguments; with none where they were not recorded."""
         return op_call(self.trace, event) or OpCall("")
 
-    def following(self, distance: int, test: Callable[[Case, Case], bool]) -> Ints:
+    def following(self, distance: int, test: Callable[[KernelRow, KernelRow], bool]) -> Ints:
         """Places of launches whose case, with that of the launch `distance` before, passes a test.
 
         Both lie on one stream and in one step, and both count. A pair of cases is tested once.
@@ -291,7 +291,7 @@ class Seen:
         left, right = slice(0, size - distance), slice(distance, size)
         together = order.lane[left] == order.lane[right]
         together &= (order.step[left] == order.step[right]) & order.counts[right]
-        base = len(order.cases)
+        base = len(self.cases)
         found, inverse = coded(order.case[left] * base + order.case[right])
         pairs = (divmod(code, base) for code in found.tolist())
         passes = np.array([test(self.cases[one], self.cases[two]) for one, two in pairs], bool)
@@ -323,13 +323,13 @@ class Seen:
         return f"Host times are profiled; without the profiler {idle} (run record)."
 
 
-_FACTS: dict[str, Callable[[Seen, Case], Any]] = {
+_FACTS: dict[str, Callable[[Seen, KernelRow], Any]] = {
     "kernel": lambda _, case: case.id.short,
     "name": lambda _, case: case.name,
     "op": lambda _, case: case.op,
     "arch": lambda _, case: case.id.get("arch"),
     "shapes": lambda _, case: shapes_text(case.call),
-    "count": lambda seen, case: seen.each(case.count),
+    "count": lambda seen, case: seen.each(case.launches),
     "ns": lambda seen, case: seen.step(case.ns),
     "median_ns": lambda _, case: case.median_ns,
     "tflops": lambda _, case: case.tflops,

@@ -9,9 +9,9 @@ from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.look.finding import Finding
 from foretrace.look.rules._seen import Found, Group, Seen, matmul_ns, rule
 from foretrace.trace.intervals import Ints
-from foretrace.trace.kernels import Case
 from foretrace.trace.trace import Trace
 from foretrace.work.costs import Tensor
+from foretrace.work.kernel_row import KernelRow
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED_MATMULS = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
@@ -72,12 +72,12 @@ def _steps_finding(seen: Seen, rows: Ints, calls: int, what: str) -> Finding:
 
 def by_hand(trace: Trace) -> list[tuple[int, int]]:
     """Rows of `gpu` of the two matmuls around each softmax."""
-    order, cases = trace.order, trace.order.cases
+    order, cases = trace.order, trace.kernel_rows
     middle = np.array(
         [(case.role, case.op) == ("softmax", "aten::_softmax") for case in cases], bool
     )
 
-    def reads(case: Case, sizes: tuple[int, ...]) -> bool:
+    def reads(case: KernelRow, sizes: tuple[int, ...]) -> bool:
         left = case.call.tensor(0) if case.call else None
         return left is not None and left.bytes in sizes
 
@@ -136,7 +136,7 @@ def dense_mask(seen: Seen) -> Found:
     window). Then it is needed, in whole or as `flex_attention`. A trace does not hold the values of
     a mask.
     """
-    cases = [case for case in seen.cases if case.count]
+    cases = [case for case in seen.cases if case.launches]
     generated = [case for case in cases if case.id.family == "inductor_triton"]
     masks = {mask.dims: mask for case in cases if (mask := _mask(case))}
     makers = {dims: [case for case in generated if _makes(case, dims)] for dims in masks}
@@ -159,7 +159,7 @@ def _mask_finding(seen: Seen, mask: Tensor, whole: Group, calls: Group, heads: i
     first, device = calls.cases[0], seen.device
     query = first.call.tensor(0) if first.call else None
     every = query.dims[HEADS] if query else 0
-    least = sum((matmul_ns(device, case, HALF) or 0.0) / 2 * case.count for case in calls.cases)
+    least = sum((matmul_ns(device, case, HALF) or 0.0) / 2 * case.launches for case in calls.cases)
     saved = seen.step(max(sum(case.ns for case in whole.cases) - least, 0.0))
     size = f" ({bytes_text(mask.bytes)})" if mask.bytes else ""
     copied = f" Keys and values of {heads} heads are copied to {every}." if heads else ""
@@ -183,7 +183,7 @@ def _mask_finding(seen: Seen, mask: Tensor, whole: Group, calls: Group, heads: i
     return seen.found(title, detail, evidence, whole.events, saved, fix)
 
 
-def _mask(case: Case) -> Tensor | None:
+def _mask(case: KernelRow) -> Tensor | None:
     """The mask of an attention call: a number for every query and key, of several queries."""
     if case.call is None or case.op not in MASKS or case.role != "attention":
         return None
@@ -194,17 +194,17 @@ def _mask(case: Case) -> Tensor | None:
     return mask if rows == columns > 1 and rows in query.dims else None
 
 
-def _makes(case: Case, dims: tuple[int, ...]) -> bool:
+def _makes(case: KernelRow, dims: tuple[int, ...]) -> bool:
     ops = frozenset(case.id.get("ops") or ())
     compares = ops & TRIANGLES or (ops & POSITIONS and ops & COMPARISONS)
     return bool(compares) and dims in _shapes(case)
 
 
-def _shapes(case: Case) -> set[tuple[int, ...]]:
+def _shapes(case: KernelRow) -> set[tuple[int, ...]]:
     return {tensor.dims for tensor in case.call.every_tensor()} if case.call else set()
 
 
-def _shared(copy: Case, call: Case) -> int:
+def _shared(copy: KernelRow, call: KernelRow) -> int:
     """How many key heads this kernel copies to those of the call; 0 if it copies none."""
     keys = call.call.tensor(1) if call.call else None
     tensors = copy.call.every_tensor() if copy.call else ()
@@ -271,7 +271,7 @@ def flash2_on_hopper(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events, saved, fix)
 
 
-def _replaceable(case: Case) -> bool:
+def _replaceable(case: KernelRow) -> bool:
     head, query = case.id.get("head_dim"), case.call.tensor(0) if case.call else None
     return (
         case.role == "attention"

@@ -23,8 +23,8 @@ from foretrace.look.rules._seen import (
 )
 from foretrace.read.tables import NONE
 from foretrace.trace.intervals import Ints, split_by
-from foretrace.trace.kernels import Case
 from foretrace.work.costs import Tensor
+from foretrace.work.kernel_row import KernelRow
 
 WIDER_TYPE = "which tensors need the wider type"
 
@@ -52,18 +52,18 @@ def casts(seen: Seen) -> Found:
     When it is wrong: some casts are needed for accuracy, and removing them changes results. Without
     recorded shapes, a cast is known only where the kernel's name states it.
     """
-    pairs: dict[str, list[Case]] = {}
+    pairs: dict[str, list[KernelRow]] = {}
     for case in seen.cases:
-        if case.count and (types := cast_of(case)):
+        if case.launches and (types := cast_of(case)):
             pairs.setdefault(types, []).append(case)
     whole = seen.together([case for cases in pairs.values() for case in cases])
     if whole is None:
         return
 
-    def entry(types: str, cases: list[Case]) -> dict[str, Any]:
-        moved = [case.bytes * case.count for case in cases if case.bytes is not None]
+    def entry(types: str, cases: list[KernelRow]) -> dict[str, Any]:
+        moved = [case.bytes * case.launches for case in cases if case.bytes is not None]
         size = seen.step(sum(moved)) if len(moved) == len(cases) else None
-        count, ns = seen.each(sum(case.count for case in cases)), sum(case.ns for case in cases)
+        count, ns = seen.each(sum(case.launches for case in cases)), sum(case.ns for case in cases)
         return {"cast": types, "count": count, "ns": seen.step(ns), "bytes": size}
 
     kinds = [entry(*pair) for pair in pairs.items()]
@@ -121,7 +121,7 @@ def addmm_copy(seen: Seen) -> Found:
 def copies_by_path(seen: Seen) -> list[tuple[Ints, tuple[str, ...]]]:
     """Rows of `gpu` that copy within one device and keep the type, by the path of ops above."""
 
-    def copies(case: Case) -> bool:
+    def copies(case: KernelRow) -> bool:
         made = case.op in MAKERS or case.id.get("op") == LAYOUT
         return made and case.role == "copy" and not cast_of(case)
 

@@ -33,11 +33,11 @@ from foretrace.read.compiler.records import CompiledLaunch, CompilerRun, GraphBr
 from foretrace.trace import bounds
 from foretrace.trace.arguments import made, operands
 from foretrace.trace.intervals import Bools, IntervalUnion, Ints, split_by
-from foretrace.trace.kernels import Case
 from foretrace.trace.reach import VIEWS
 from foretrace.trace.trace import Trace
 from foretrace.work import families
 from foretrace.work.costs.limits import cache_rate, memory_rate, traffic_ns
+from foretrace.work.kernel_row import KernelRow
 
 if TYPE_CHECKING:
     from foretrace.why.documents import NotFused
@@ -145,24 +145,24 @@ def _links(seen: Seen) -> tuple[Ints, Ints]:
     written = [made(case) for case in cases]
     read = [[size for _, size in operands(case)] for case in cases]
 
-    def passes(left: Case, right: Case) -> bool:
+    def passes(left: KernelRow, right: KernelRow) -> bool:
         """Whether the second has an operand of exactly the size that the first one writes."""
         size = written[left.number]
         return size > 0 and size in read[right.number]
 
     known: dict[tuple[int, int], bool] = {}
 
-    def reads(left: Case, right: Case) -> bool:
+    def reads(left: KernelRow, right: KernelRow) -> bool:
         pair = left.number, right.number
         if pair not in known:
             known[pair] = fusable[pair[0]] and passes(left, right) and _may_read(left, right)
         return known[pair]
 
-    def feeds(left: Case, right: Case) -> bool:
+    def feeds(left: KernelRow, right: KernelRow) -> bool:
         """Whether a matmul makes one of several operands."""
         return left.role in MATMULS and len(read[right.number]) > 1 and passes(left, right)
 
-    def eats(left: Case, right: Case) -> bool:
+    def eats(left: KernelRow, right: KernelRow) -> bool:
         """Whether a matmul reads what the kernel before it wrote."""
         return right.role in MATMULS and passes(left, right)
 
@@ -183,7 +183,7 @@ def _links(seen: Seen) -> tuple[Ints, Ints]:
     return reader[kept], writer[kept]
 
 
-def _may_read(left: Case, right: Case) -> bool:
+def _may_read(left: KernelRow, right: KernelRow) -> bool:
     """Whether one fused kernel can do both: two calls of one norm, or in place, stay two."""
     if left.op == right.op == "aten::copy_" and left.call and right.call:
         to, source = left.call.tensor(0), right.call.tensor(1)
@@ -271,7 +271,7 @@ def _small_runs(seen: Seen) -> tuple[Ints, Ints]:
     if not len(mine):
         return mine, mine
     aten = np.zeros(len(gpu), bool)
-    is_aten = np.array([case.id.family.startswith("aten_") for case in order.cases], bool)
+    is_aten = np.array([case.id.family.startswith("aten_") for case in seen.cases], bool)
     aten[order.row] = is_aten[order.case]
     small = (aten & np.isin(roles, SMALL_ROLES))[mine]
     breaks = np.ones(len(mine), bool)
@@ -395,13 +395,13 @@ def _triage_title(parts: StepParts, recorded: bool) -> str:
 def _eager(seen: Seen) -> bool:
     """Whether ops launched most kernels, none from compiled code or a graph, and most are known."""
     order, host = seen.order, seen.host
-    compiled = any(case.id.family.startswith("inductor") for case in order.cases)
+    compiled = any(case.id.family.startswith("inductor") for case in seen.cases)
     called = any(name.startswith("Torch-Compiled Region") for name in host.names)
     graphs = bool(seen.gpu.in_graph.any()) or len(host.captures.start) > 0
     mine = order.op[order.counts]
     launched = order.steps and len(mine) and (mine >= 0).mean() > bounds.MOSTLY_IDLE
-    ns = sum(case.ns for case in order.cases)
-    unknown = sum(case.ns for case in order.cases if case.role == "other") > UNKNOWN_SHARE * ns
+    ns = sum(case.ns for case in seen.cases)
+    unknown = sum(case.ns for case in seen.cases if case.role == "other") > UNKNOWN_SHARE * ns
     return bool(launched) and not (compiled or called or graphs or unknown)
 
 
@@ -423,7 +423,7 @@ def _step_parts(seen: Seen) -> StepParts:
     small = (rows(found) | copied) & ~np.isin(trace.grouped.names, UNFUSED_GROUPS)[
         trace.grouped.group
     ]
-    matmuls = rows(np.array([case.role in OPAQUE for case in order.cases])[order.case])
+    matmuls = rows(np.array([case.role in OPAQUE for case in seen.cases])[order.case])
     steps = [(span.work, trace.spans.since(span)) for span in trace.spans.steps if len(span.work)]
 
     def median(chosen: Bools) -> float:
@@ -445,7 +445,7 @@ def _step_parts(seen: Seen) -> StepParts:
     )
 
 
-def _small(case: Case) -> bool:
+def _small(case: KernelRow) -> bool:
     aten = case.id.family.startswith("aten_") and case.id.family != "aten_multi_tensor"
     # Inductor writes its own normalization, also for what eager mode gives to cuDNN
     norm = case.role == "normalization" and (case.op or "").startswith("aten::")
@@ -655,7 +655,7 @@ def inductor_fusions(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events)
 
 
-def _is_generated(case: Case) -> bool:
+def _is_generated(case: KernelRow) -> bool:
     return case.id.family.startswith("inductor")
 
 
@@ -667,7 +667,7 @@ def _generated_text(entry: dict[str, Any]) -> str:
 
 
 def _generated_entry(
-    seen: Seen, case: Case, count: int, median: float, libraries: set[str]
+    seen: Seen, case: KernelRow, count: int, median: float, libraries: set[str]
 ) -> dict[str, Any]:
     def run_by(op: str) -> str:
         """The role of the library kernels that run this op; "" for ops that Inductor generates."""
@@ -687,7 +687,7 @@ def _generated_entry(
     } | ({"sources": lines} if performed else {})
 
 
-def _recorded_ops(seen: Seen, case: Case) -> tuple[list[str], list[str]]:
+def _recorded_ops(seen: Seen, case: KernelRow) -> tuple[list[str], list[str]]:
     """The ops of the program that a case performs in part, and their lines, where recorded."""
     compiled = seen.trace.compiled
     events = seen.trace.kernel_cases["kernels"][case.number].to_list() if compiled else []

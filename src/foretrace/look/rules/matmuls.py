@@ -25,9 +25,9 @@ from foretrace.look.rules._seen import (
     rule,
     shapes_text,
 )
-from foretrace.trace.kernels import Case
 from foretrace.work.costs import OpCall, Tensor
 from foretrace.work.costs.limits import occupancy, traffic_ns
+from foretrace.work.kernel_row import KernelRow
 
 # The setting that allows TF32, by the role of the kernels.
 TF32_SETTINGS = {
@@ -88,13 +88,13 @@ def float32_matmuls(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events)
 
 
-def is_tf32(case: Case) -> bool:
+def is_tf32(case: KernelRow) -> bool:
     """Whether a float32 matmul or convolution ran on tensor cores."""
     kind = case.id.get("dtype_in")
     return kind == "tf32" or (kind == "f32" and case.id.get("tensor_core") is True)
 
 
-def is_plain(case: Case) -> bool:
+def is_plain(case: KernelRow) -> bool:
     """Whether a float32 matmul or convolution ran without tensor cores."""
     return case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
 
@@ -155,7 +155,7 @@ def misaligned_matmuls(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events)
 
 
-def misaligned(case: Case) -> bool:
+def misaligned(case: KernelRow) -> bool:
     """Whether a tensor-core matmul loads less than 16 bytes at a time."""
     align, size = case.id.get("align_elems"), ELEMENT_BYTES.get(str(case.id.get("dtype_in")))
     return (
@@ -167,7 +167,7 @@ def misaligned(case: Case) -> bool:
     )
 
 
-def _misaligned_entry(seen: Seen, case: Case) -> dict[str, Any]:
+def _misaligned_entry(seen: Seen, case: KernelRow) -> dict[str, Any]:
     shape = matmul(case.call)
     return {
         "kernel": case.id.short,
@@ -177,12 +177,12 @@ def _misaligned_entry(seen: Seen, case: Case) -> dict[str, Any]:
         "multiple_of": LOAD_BYTES // ELEMENT_BYTES[str(case.id.get("dtype_in"))],
         "matmul": shape.text if shape else None,
         "dimensions": odd_sizes(case),
-        "count": seen.each(case.count),
+        "count": seen.each(case.launches),
         "ns": seen.step(case.ns),
     }
 
 
-def odd_sizes(case: Case) -> dict[str, int]:
+def odd_sizes(case: KernelRow) -> dict[str, int]:
     """Sizes along memory that are no multiple of 16 bytes, by dimension."""
     shape, unit = matmul(case.call), LOAD_BYTES // ELEMENT_BYTES[str(case.id.get("dtype_in"))]
     sizes = {at: getattr(shape, at) for at in "mnk" if at in shape.contiguous} if shape else {}
@@ -253,7 +253,7 @@ def old_kernels(seen: Seen) -> Found:
     about = seen.trace.about
     card = generation(about.arch) or 0
 
-    def older(case: Case) -> bool:
+    def older(case: KernelRow) -> bool:
         # float32 on the plain cores has no newer kernels; `float32_matmuls` tells what to do
         told = misaligned(case) or is_plain(case)
         return (
@@ -279,7 +279,7 @@ def old_kernels(seen: Seen) -> Found:
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     # a matmul of unknown FLOP among the others counts in full: the bound must hold
     pairs = [(case, matmul_ns(seen.device, case)) for case in whole.cases]
-    beyond = sum(max(case.ns - (ns or 0.0) * case.count, 0.0) for case, ns in pairs)
+    beyond = sum(max(case.ns - (ns or 0.0) * case.launches, 0.0) for case, ns in pairs)
     known = any(ns is not None for _, ns in pairs)
     yield seen.found(title, detail, evidence, whole.events, seen.step(beyond) if known else None)
 
@@ -317,7 +317,7 @@ def low_occupancy(seen: Seen) -> Found:
     """
     order = seen.order
     whole = max(int(order.length[order.counts].sum()), 1)
-    large = [case for case in order.cases if case.ns >= 0.05 * whole]
+    large = [case for case in seen.cases if case.ns >= 0.05 * whole]
     large = [case for case in large if case.bound not in EXPLAINED_LIMITS]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
@@ -344,7 +344,7 @@ def low_occupancy(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, (order.event[places[at]] for at in low))
 
 
-def _occupancy_entry(seen: Seen, case: Case, place: int, of_time: float) -> dict[str, Any]:
+def _occupancy_entry(seen: Seen, case: KernelRow, place: int, of_time: float) -> dict[str, Any]:
     kernels = seen.trace.kernels
     at = int(np.searchsorted(kernels["id"].to_numpy(), seen.order.event[place]))
     launch = kernels.row(at, named=True)
@@ -399,7 +399,7 @@ def split_k(seen: Seen) -> Found:
     When it is wrong: older cuBLAS and CUTLASS names do not state the split. There only the reducing
     kernel shows it.
     """
-    reducing = [case for case in seen.cases if case.count and case.id.get("op") in REDUCERS]
+    reducing = [case for case in seen.cases if case.launches and case.id.get("op") in REDUCERS]
     split = [case for case in seen.cases if case.id.get("splitk") is True]
     whole, every = seen.together(reducing or split), seen.together([*reducing, *split])
     if whole is None or every is None:
@@ -442,9 +442,9 @@ def gemm_choice(seen: Seen) -> Found:
     When it is wrong: the names are certain. Differences of speed below a few percent are noise
     unless the trace has many launches.
     """
-    sizes: dict[tuple[Any, Any], list[Case]] = {}
+    sizes: dict[tuple[Any, Any], list[KernelRow]] = {}
     for case in seen.cases:
-        if case.count and case.role == "gemm" and (case.flops or 0) >= SMALL_FLOPS:
+        if case.launches and case.role == "gemm" and (case.flops or 0) >= SMALL_FLOPS:
             sizes.setdefault((case.flops, case.id.get("dtype_in")), []).append(case)
     # Names that differ in nothing a reader sees are one kernel to them.
     groups = [cases for cases in sizes.values() if len({case.id.short for case in cases}) > 1]
@@ -452,28 +452,28 @@ def gemm_choice(seen: Seen) -> Found:
     if whole is None:
         return
     for cases in groups:
-        cases.sort(key=lambda case: (-case.count, case.name))
+        cases.sort(key=lambda case: (-case.launches, case.name))
     groups.sort(key=lambda cases: (-sum(case.ns for case in cases), cases[0].name))
     first, steps, when = groups[0], max(seen.order.steps, 1), seen.per
-    if any(case.count % steps for case in first):
+    if any(case.launches % steps for case in first):
         # where steps differ in shapes, no count holds for each of them
         steps, when = 1, "in all steps together"
 
-    def words(case: Case) -> str:
-        count = case.count // steps
+    def words(case: KernelRow) -> str:
+        count = case.launches // steps
         use, every = ("uses", "") if count == 1 else ("use", " each")
         return (
             f"{plural(count, 'matmul')} {shapes_text(case.call)} {use} {case.id.short} "
             f"({time_text(case.median_ns)}{every})"
         )
 
-    def facts(cases: list[Case]) -> list[dict[str, Any]]:
+    def facts(cases: list[KernelRow]) -> list[dict[str, Any]]:
         told = seen.facts(cases, "kernel name shapes count median_ns tflops")
         known = (each["tflops"] for each in told)
         rates = [None if each is None else round(each, 1) for each in known]
         return [each | {"tflops": rate} for each, rate in zip(told, rates, strict=True)]
 
-    count = plural(sum(case.count for case in first) // steps, "matmul")
+    count = plural(sum(case.launches for case in first) // steps, "matmul")
     kinds = plural(len({case.id.short for case in first}), "different kernel")
     title = f"{count} of {flops_text(first[0].flops)} {when} on {kinds}"
     listed = "; ".join(map(words, first[:4]))
@@ -523,14 +523,14 @@ def weights_floor(seen: Seen) -> Found:
     device, spans = seen.device, seen.trace.spans
     if device is None or any(name.startswith(BACKWARD) for name in seen.host.names):
         return
-    weights = [(case, weight) for case in seen.cases if case.count and (weight := _weight(case))]
+    weights = [(case, weight) for case in seen.cases if case.launches and (weight := _weight(case))]
     whole = seen.together([case for case, _ in weights])
     if whole is None or not _all_have_weights(seen, whole):
         return
     steps, cache = max(seen.order.steps, 1), device.l2_bytes or 0
-    size = sum((weight.bytes or 0) * case.count for case, weight in weights) / steps
+    size = sum((weight.bytes or 0) * case.launches for case, weight in weights) / steps
     times = [
-        (matmul_ns(device, case, WEIGHT_KINDS.get(weight.type, "bf16")) or 0.0) * case.count
+        (matmul_ns(device, case, WEIGHT_KINDS.get(weight.type, "bf16")) or 0.0) * case.launches
         for case, weight in weights
     ]
     busy = spans.median_busy(spans.steps) or float(seen.gpu.busy(seen.gpu.usable))
@@ -555,7 +555,7 @@ def weights_floor(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events, saved)
 
 
-def _weight(case: Case) -> Tensor | None:
+def _weight(case: KernelRow) -> Tensor | None:
     """The second operand of a matmul, where the trace has its size."""
     if case.call is None or case.op not in WEIGHT_PLACE or case.role not in WEIGHT_ROLES:
         return None
@@ -628,7 +628,7 @@ def activation_epilogue(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, events, ns, fix)
 
 
-def _is_activation_of(left: Case, right: Case) -> bool:
+def _is_activation_of(left: KernelRow, right: KernelRow) -> bool:
     """Whether the second applies an activation to a tensor of the size of the first's result."""
     bias = left.call.tensor(0) if left.call and left.op == "aten::addmm" else None
     vector = left.role == "gemm" and bias is not None and len(bias.dims) == 1
@@ -637,7 +637,7 @@ def _is_activation_of(left: Case, right: Case) -> bool:
     return bool(vector and sized and _activation(right))
 
 
-def _activation(case: Case) -> str:
+def _activation(case: KernelRow) -> str:
     """`ReLU` or `GELU`, where the kernel does nothing else; "" otherwise."""
     if case.role != "pointwise":
         return ""
@@ -680,8 +680,8 @@ def bias_epilogue(seen: Seen) -> Found:
     launched = np.bincount(busy, minlength=int(call.max(initial=0)) + 1)
     shared = launched[np.maximum(call[order.row], 0)] != 1
     excluded = order.case[shared | (order.op < 0)].tolist()
-    alone, device = frozenset(range(len(order.cases))) - frozenset(excluded), seen.device
-    matmuls = [case for case in seen.cases if case.role == "gemm" and case.count]
+    alone, device = frozenset(range(len(seen.cases))) - frozenset(excluded), seen.device
+    matmuls = [case for case in seen.cases if case.role == "gemm" and case.launches]
     proofs = {case.number: _bias_proof(case, alone) for case in matmuls}
     whole = seen.together([case for case in matmuls if proofs[case.number]])
     if whole is None:
@@ -695,7 +695,7 @@ def bias_epilogue(seen: Seen) -> Found:
     where = "The matmul adds it before its result leaves the chip."
     detail = f"{where} {ops} launched no kernel for it." if ops else where
     # an add of its own reads the result and writes it again
-    again = [(2 * (case.bytes_written or 0), case.count) for case in whole.cases]
+    again = [(2 * (case.bytes_written or 0), case.launches) for case in whole.cases]
     moved = seen.step(sum(size * times for size, times in again))
     spent = sum(traffic_ns(device, size, size) * times for size, times in again) if device else 0
     least = seen.step(round(spent))
@@ -714,7 +714,7 @@ def bias_epilogue(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, whole.events)
 
 
-def _bias_proof(case: Case, alone: frozenset[int]) -> str:
+def _bias_proof(case: KernelRow, alone: frozenset[int]) -> str:
     if "bias" in _epilogue_words(case):
         return "the name says so"
     bias = case.call.tensor(0) if case.call and case.op in ADDING else None
@@ -722,7 +722,7 @@ def _bias_proof(case: Case, alone: frozenset[int]) -> str:
     return "the only kernel of an op with a bias vector" if vector and case.number in alone else ""
 
 
-def _epilogue_words(case: Case) -> list[str]:
+def _epilogue_words(case: KernelRow) -> list[str]:
     return list(case.id.get("epilogue") or ())
 
 
@@ -784,7 +784,7 @@ def bias_separate(seen: Seen) -> Found:
         f"order, not that it is the same tensor.{copied}"
     )
 
-    def entry(matmul: Case, addition: Case, count: int) -> dict[str, Any]:
+    def entry(matmul: KernelRow, addition: KernelRow, count: int) -> dict[str, Any]:
         told = {"addition": shapes_text(addition.call), "kind": _addition_kind(matmul, addition)}
         spent = {"count": seen.each(count), "median_ns": addition.median_ns}
         return {"matmul": matmul.id.short} | told | spent
@@ -795,7 +795,7 @@ def bias_separate(seen: Seen) -> Found:
     yield seen.found(title, detail, evidence, np.sort(order.event[second]), saved, fix)
 
 
-def _addition_kind(matmul: Case, addition: Case) -> str:
+def _addition_kind(matmul: KernelRow, addition: KernelRow) -> str:
     """What the second adds to the first: a vector, a matrix, the library's epilogue; else ""."""
     if matmul.role not in MATMULS:
         return ""

@@ -6,7 +6,7 @@ import { bytesText, flopsText, numberText, percentText, rateText, timeText } fro
 import { type Context, type Shown, shared } from "../../core/context";
 import { chosenCases } from "../../core/flame";
 import type { Column } from "../../core/rows";
-import type { CaseRow, GroupRow, StepOp } from "../../data/documents";
+import type { GroupRow, PageKernel, StepOp } from "../../data/documents";
 import { Grid } from "../page/grid";
 
 // A kernel is shown with as much time around it as this many of its lengths.
@@ -68,13 +68,14 @@ function groupGrid(context: Context, trace: Shown): HTMLElement | null {
   ).node;
 }
 
-function kernelGrid(context: Context, trace: Shown, stops: (() => void)[]): Grid<CaseRow> {
+function kernelGrid(context: Context, trace: Shown, stops: (() => void)[]): Grid<PageKernel> {
   const { facts } = trace;
   const steps = perStep(context, trace);
-  const total = (row: CaseRow) => (steps ? row.step_ns : row.total_ns);
+  const count = trace.entry.look.steps.length;
+  const total = ({ in_steps_ns: ns, total_ns }: PageKernel) => (steps ? ns && ns / count : total_ns);
   const whole = facts.kernels.reduce((sum, row) => sum + (total(row) ?? 0), 0);
-  const lines = (row: CaseRow) => facts.origins.every[facts.origins.of[row.first]]?.lines.map(([place]) => place).join(", ") ?? "";
-  const grid = new Grid<CaseRow>(
+  const lines = (row: PageKernel) => facts.origins.every[facts.origins.of[row.first]]?.lines.map(([place]) => place).join(", ") ?? "";
+  const grid = new Grid<PageKernel>(
     [
       share((row) => {
         const ns = total(row);
@@ -87,7 +88,7 @@ function kernelGrid(context: Context, trace: Shown, stops: (() => void)[]): Grid
         (value) => numberText(value, 2),
       ),
       number("median", (row) => row.median_ns, timeText, "ns"),
-      { title: "kernel", kind: "name", value: (row) => row.short, hint: (row) => facts.names[row.name] },
+      { title: "kernel", kind: "name", value: (row) => row.short, hint: (row) => row.name },
       { title: "op", kind: "words", value: (row) => row.ops.join(", "), hint: (row) => row.chain.join(" > ") },
       {
         title: "limit",
@@ -104,30 +105,30 @@ function kernelGrid(context: Context, trace: Shown, stops: (() => void)[]): Grid
               optional: true,
               value: (row) => foldedNames(row.modules),
               hint: (row) => row.modules.join(", "),
-            } as Column<CaseRow>,
+            } as Column<PageKernel>,
           ]
         : []),
       { title: "sizes", kind: "words", value: (row) => facts.shapes.get(row.shape)?.dims ?? "", optional: true },
       {
-        ...number<CaseRow>(
+        ...number<PageKernel>(
           "TFLOP/s",
           (row) => row.tflops,
           (value) => numberText(value, 1),
         ),
         optional: true,
       },
-      { ...number<CaseRow>("bandwidth", (row) => row.gbps, rateText, "GB/s"), optional: true },
-      { ...number<CaseRow>("work", (row) => row.flops, flopsText, "FLOP"), optional: true },
-      { ...number<CaseRow>("traffic", (row) => row.bytes, bytesText, "B"), optional: true },
+      { ...number<PageKernel>("bandwidth", (row) => row.gbps, rateText, "GB/s"), optional: true },
+      { ...number<PageKernel>("work", (row) => row.flops, flopsText, "FLOP"), optional: true },
+      { ...number<PageKernel>("traffic", (row) => row.bytes, bytesText, "B"), optional: true },
       { title: "role", kind: "words", value: (row) => row.role, optional: true },
-      ...(facts.origins.every.length ? [{ title: "source", kind: "words", value: lines, optional: true } as Column<CaseRow>] : []),
+      ...(facts.origins.every.length ? [{ title: "source", kind: "words", value: lines, optional: true } as Column<PageKernel>] : []),
     ],
     facts.kernels,
     {
       caption: `Kernels of ${facts.title} by name and sizes, ${per(context, trace)}`,
       sort: "total",
       onRow: (row) => goToKernel(context, trace, row),
-      words: (row) => [row.short, facts.names[row.name], row.role, ...row.ops, ...row.chain, row.limited_by, lines(row)].join("\n"),
+      words: (row) => [row.short, row.name, row.role, ...row.ops, ...row.chain, row.limited_by, lines(row)].join("\n"),
       filter: { label: "Filter kernels", changed: (filter) => context.store.set({ filter }) },
     },
   );
@@ -175,7 +176,7 @@ function number<Row>(
 }
 
 // The filter is a text, or a path of the flame graph, which only kernels have.
-function followFilter(context: Context, trace: Shown, kernels: Grid<CaseRow> | null, ops: Grid<StepOp> | null): () => void {
+function followFilter(context: Context, trace: Shown, kernels: Grid<PageKernel> | null, ops: Grid<StepOp> | null): () => void {
   const follow = async () => {
     const { filter } = context.store.state;
     const cases = await chosenCases(trace, filter);
@@ -189,7 +190,7 @@ function followFilter(context: Context, trace: Shown, kernels: Grid<CaseRow> | n
 }
 
 // The kernel of the selected event is marked in the table.
-function followSelection(context: Context, trace: Shown, grid: Grid<CaseRow>): () => void {
+function followSelection(context: Context, trace: Shown, grid: Grid<PageKernel>): () => void {
   return context.store.on(["selection"], async ({ selection }) => {
     const event = selection?.kind === "event" && selection.trace === trace.index ? selection.event : null;
     const found = event === null ? null : await trace.source.details(event).catch(() => null);
@@ -200,7 +201,7 @@ function followSelection(context: Context, trace: Shown, grid: Grid<CaseRow>): (
 }
 
 // Its first launch in the step that the page opens at, or else anywhere.
-async function goToKernel(context: Context, trace: Shown, row: CaseRow): Promise<void> {
+async function goToKernel(context: Context, trace: Shown, row: PageKernel): Promise<void> {
   const select = (event: number) => ({ selection: { kind: "event" as const, trace: trace.index, event } });
   const launches = await trace.source.launches(trace.facts.kernels.indexOf(row)).catch(() => null);
   if (!launches?.event.length) return context.store.set(select(row.first));

@@ -7,7 +7,7 @@ import type { Joins, Place } from "../../core/joins";
 import { pointed } from "../../core/places";
 import { queueDelay } from "../../core/related";
 import type { Columns } from "../../data/columns";
-import type { CaseRow, KernelOrigin, NameParts } from "../../data/documents";
+import type { KernelOrigin, NameParts, PageKernel } from "../../data/documents";
 import type { Events } from "../../data/events";
 import { bars, meter, pairs, type Select, small, titled } from "./parts";
 
@@ -81,7 +81,7 @@ function moduleOf(events: Events, at: number): string {
   return `${name.startsWith(MODULE) ? name.slice(MODULE.length) : name}${forward ? "" : " (backward)"}`;
 }
 
-function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTMLElement {
+function roofPart({ colours }: Context, { facts }: Shown, kernel: PageKernel): HTMLElement {
   const rates = [
     kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
     kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${rateText(kernel.gbps)}`}`,
@@ -109,7 +109,7 @@ function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTML
 }
 
 // How sure it is, once: some notes begin with it.
-function costOf({ cost_certainty, cost_note }: CaseRow): string {
+function costOf({ cost_certainty, cost_note }: PageKernel): string {
   const sure = cost_certainty.replaceAll("_", " ");
   return cost_note?.startsWith(sure) ? cost_note : [sure, cost_note].filter(Boolean).join(": ");
 }
@@ -182,7 +182,7 @@ const MOST_LISTED = 4;
 function stepsPart(
   { colours }: Context,
   { facts }: Shown,
-  kernel: CaseRow,
+  kernel: PageKernel,
   { event, length, step }: Columns,
   own: number,
   select: Select,
@@ -213,7 +213,7 @@ function stepsPart(
 }
 
 // The time of one launch, and of all launches of its step where there are several.
-function inAll(ns: number, step: CaseRow["steps"][number] | undefined): string {
+function inAll(ns: number, step: PageKernel["steps"][number] | undefined): string {
   const [count, total] = step ?? [1, ns];
   return count > 1 ? `${timeText(ns)}, ${numberText(count)}× ${timeText(total)}` : timeText(ns);
 }
