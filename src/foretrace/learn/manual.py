@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError, nearest
-from foretrace.base.terminal import WIDTH, Section, plain
+from foretrace.base.tables import WORDS, Column, Line, Table, paragraphs
+from foretrace.base.terminal import WIDTH, plain
 from foretrace.base.units import bytes_text, count_text, plural, time_text, times_text
 from foretrace.check import job_kinds, kinds
 from foretrace.check.words import HEADS, TRAITS, Selector, Trait
@@ -49,40 +50,41 @@ _KINDS = {
 }
 
 
-def manual_page(found: Manual, *, listed: bool) -> list[Section]:
+def manual_page(found: Manual, *, listed: bool) -> list[Table]:
     """What the words mean, or a line for everything that has a name."""
     if not listed:
         pages = [_manual(each) for each in found.entries]
         for kernel in found.kernels or ():
-            parts = [(part.text, part.meaning) for part in kernel.parts]
-            pages.append(Section(f"{kernel.short} (kernel name)", labelled=parts))
+            parts = [Line(part.text or " ", part.meaning) for part in kernel.parts]
+            pages.append(Table(f"{kernel.short} (kernel name)", lines=parts))
         return pages
     tables = []
     for kind, (many, said) in _KINDS.items():
-        rows = [[each.name, each.title] for each in found.entries if each.kind == kind]
-        tables.append(
-            Section(plural(len(rows), kind, many), head=[kind, said], rows=rows, left=(0, 1))
-        )
+        rows = [entry for entry in found.entries if entry.kind == kind]
+        columns = [Column(kind, "name", WORDS), Column(said, "title", WORDS)]
+        tables.append(Table(plural(len(rows), kind, many), columns, rows))
     others = "an op (aten::addmm), a word that predictions count (gemm) or a kernel name"
     more = f"more: foretrace explain WORD, also {others}; on a trace: look --explain NAME"
-    return [*tables, Section("", [more])]
+    return [*tables, paragraphs("", more)]
 
 
-def _manual(entry: ManualEntry) -> Section:
-    lines = [(_HEADS.get(head, head.upper()), text) for head, text in entry.manual.items() if head]
-    lines += [("NEEDS", text) for text in entry.needs]
-    lines += [("FIX", ", ".join(entry.fixes))] if entry.fixes else []
-    lines += [("RULES", ", ".join(entry.rules))] if entry.rules else []
+def _manual(entry: ManualEntry) -> Table:
+    lines = [
+        Line(_HEADS.get(head, head.upper()), text) for head, text in entry.manual.items() if head
+    ]
+    lines += [Line("NEEDS", text) for text in entry.needs]
+    lines += [Line("FIX", ", ".join(entry.fixes))] if entry.fixes else []
+    lines += [Line("RULES", ", ".join(entry.rules))] if entry.rules else []
     finding = entry.finding
     if finding is not None:
         told = f"foretrace look {entry.example} --explain {entry.name}: {finding.title}"
-        lines += [("EXAMPLE", told), *([("DO", finding.fix)] if finding.fix else [])]
+        lines += [Line("EXAMPLE", told), *([Line("DO", finding.fix)] if finding.fix else [])]
     elif entry.kind == RULE:
-        lines += [("EXAMPLE", "no shipped recording shows it")]
-    return Section(f"{entry.name} ({entry.kind}): {entry.title}", labelled=lines)
+        lines += [Line("EXAMPLE", "no shipped recording shows it")]
+    return Table(f"{entry.name} ({entry.kind}): {entry.title}", lines=lines)
 
 
-def explained(look: Look, name: str) -> list[Section]:
+def explained(look: Look, name: str) -> list[Table]:
     """What a rule found or a fix predicts on this trace, and the manual."""
     check_names([name], "--explain")
     every = {each.name: plugins.manual(each.check) for each in rules.rules()}
@@ -90,26 +92,28 @@ def explained(look: Look, name: str) -> list[Section]:
     page = []
     for row in look.findings:
         if row.rule == name:
-            lines = [("fix", row.fix)] if row.fix else []
-            lines += [("saves", text)] if (text := saving_text(row)) else []
+            texts = [text for text in (row.title, row.detail) if text]
+            lines = [Line("", text) for text in texts]
+            lines += [Line("fix", row.fix)] if row.fix else []
+            lines += [Line("saves", text)] if (text := saving_text(row)) else []
             for key, value in row.evidence.items():
                 is_time = key.endswith("_ns") and isinstance(value, int | float)
-                lines.append((key.removesuffix("_ns"), time_text(value) if is_time else str(value)))
-            texts = [text for text in (row.title, row.detail) if text]
-            page.append(Section(f"{name}: {row.state}", texts, lines))
+                text = time_text(value) if is_time else str(value)
+                lines.append(Line(key.removesuffix("_ns"), text))
+            page.append(Table(f"{name}: {row.state}", lines=lines))
     for fix in look.fixes:
         if fix.name == name:
             now = time_text(look.step.ns) if look.step else ""
             step = f"{now} to about {time_text(fix.ns)} ({interval(fix)})"
-            lines = [("do", fix.order), ("seen", fix.why), ("step", step)]
-            lines += [("first", f"remove {fix.first}")] if fix.first else []
-            lines += [("check", fix.risk)] if fix.risk else []
-            page.append(Section(name, labelled=lines))
+            lines = [Line("do", fix.order), Line("seen", fix.why), Line("step", step)]
+            lines += [Line("first", f"remove {fix.first}")] if fix.first else []
+            lines += [Line("check", fix.risk)] if fix.risk else []
+            page.append(Table(name, lines=lines))
     if not page:
         ignored = any(row.name == name for row in look.ignored)
         text = "It applies, and is ignored." if ignored else "It does not apply to this trace."
-        page.append(Section("", [text]))
-    return [*page, Section(f"Manual of {name}", every[name])]
+        page.append(paragraphs("", text))
+    return [*page, paragraphs(f"Manual of {name}", *every[name])]
 
 
 ABSENT = "(not there)"  # how a part is shown that speaks by being left out
@@ -258,13 +262,13 @@ def _every() -> Iterator[ManualEntry]:
     """Rules, fixes, kinds of prediction, documents."""
     for rule in rules.rules():
         needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
-        text = paragraphs(plugins.manual(rule.check))
+        text = by_head(plugins.manual(rule.check))
         entry = ManualEntry(RULE, rule.name, rule.title, text, needs)
         yield replace(entry, fixes=[*rule.fixes], example=rule.example)
     for fix in fixes.fixes():
         needs = [rules.NEEDS[need][1] if need in rules.NEEDS else need for need in fix.needs]
         leading = [rule.name for rule in rules.rules() if fix.name in rule.fixes]
-        text = paragraphs(plugins.manual(fix.find))
+        text = by_head(plugins.manual(fix.find))
         yield ManualEntry(FIX, fix.name, fix.title, text, needs, rules=leading)
     for kind in (*kinds.every(), *job_kinds.every()):
         first, *more = inspect.cleandoc(kind.measure.__doc__ or "").split("\n\n")
@@ -320,7 +324,7 @@ def _ops(word: str) -> list[ManualEntry]:
     return [ManualEntry(OP, name, title, text)]
 
 
-def paragraphs(told: Sequence[str]) -> dict[str, str]:
+def by_head(told: Sequence[str]) -> dict[str, str]:
     """The paragraphs of a docstring by their heads: `What it shows`; the first has none."""
     texts: dict[str, str] = {"": told[0]}
     for text in told[1:]:

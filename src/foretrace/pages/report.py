@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
+from foretrace.base.tables import WORDS, Column
 from foretrace.base.terminal import plain
 from foretrace.check.documents import CheckDocument
 from foretrace.look.steering import Steering
@@ -199,10 +200,8 @@ def tries(document: TryDocument) -> TryPage:
     named = replace(document, script=os.path.basename(document.script), patch=patch)
     head, table, *rest = try_page.parts(named)
     fixes = try_page.measured(document)
-    rows = [
-        [*cells[:-1], fix.write if fix.state == KEPT else cells[-1]]
-        for fix, cells in zip(fixes, table.rows, strict=True)
-    ]
+    state = table.columns[-1]
+    change = Column("", lambda fix: fix.write if fix.state == KEPT else state.value(fix), WORDS)
     base, bars = document.baseline, list[TriedBar]()
     for fix in fixes:
         median = fix.median_ns or 0.0
@@ -211,7 +210,7 @@ def tries(document: TryDocument) -> TryPage:
         safe(head),
         TriedBar("untouched", base.median_ns, base.low_ns, base.high_ns),
         bars,
-        safe(dataclasses.replace(table, rows=rows)),
+        safe(dataclasses.replace(table, columns=[*table.columns[:-1], change])),
         [safe(each) for each in rest],
         [plain(line) for line in patch.diff.splitlines()] if patch else [],
     )

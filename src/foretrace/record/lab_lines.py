@@ -6,31 +6,41 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from statistics import fmean
+from typing import Any
 
-from foretrace.base.terminal import Column, Section, bulleted, listing
-from foretrace.base.units import count_text, plural, ratio_text, time_text
+from foretrace.base.tables import (
+    BULLET,
+    TEXT,
+    WORDS,
+    Column,
+    Line,
+    Table,
+    bulleted,
+    filled,
+    paragraphs,
+    text,
+)
+from foretrace.base.units import plural, ratio_text, time_text
 from foretrace.record.lab_documents import (
     BenchDocument,
     BenchRow,
+    ContenderTimes,
     ContenderVisits,
     ShapesDocument,
     ShapeVisit,
 )
 
 EAGERLY = "*"
+_SUMMARY = (
+    Column("contender", "name", WORDS), Column("graphs"), Column("recompiled", "recompiles"),
+    Column("stalls", "stall_ns"), Column("warm call, mean", lambda entry: _mean_ns(entry), "ns"),
+    Column("description", lambda entry: entry.what, WORDS),
+)  # fmt: skip
 
 
-def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Section]:
+def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Table]:
     """The verdict and a line per contender, or `every` table."""
-    visits = [visit for entry in document.contenders for visit in entry.visits]
-
-    def ratio(visit: ShapeVisit) -> str:
-        """Only where it is larger than the noise of the batches."""
-        found = visit.against_first
-        return "same" if found.beyond is False else ratio_text(found.ratio)
-
-    eager = any(visit.compiled is False for visit in visits)
-    stall = "Stall at each new shape: its first three calls, beyond warm ones"
+    eager = any(visit.compiled is False for one in document.contenders for visit in one.visits)
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
     where = f"{document.device}, torch {document.torch}, {document.dtype}"
     heading = f"{document.rung}, {plural(len(document.shapes), 'shape')}: {where}"
@@ -46,26 +56,42 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
         for label, visit in zip(labels(document), entry.visits, strict=True):
             for why in visit.recompiles:
                 reasons[f"{entry.name} at {label}"].append(short_reason(why))
-    bullets = [(where, "; ".join(whys)) for where, whys in reasons.items()]
-    found = [
-        Section(heading, lines, labelled=_shapes_verdict(document)),
-        listing("Summary", document.contenders, _SUMMARY, left=(0, 5), after=_limit(document)),
-        _by_shape(document, stall, lambda v: time_text(v.stall_ns) if v.stall_ns else "none"),
-        _by_shape(document, "Graphs compiled", lambda v: count_text(v.graphs) if v.graphs else ""),
-        _by_shape(
-            document,
-            "A warm call",
-            lambda v: time_text(v.wall_ns) + (EAGERLY if v.compiled is False else ""),
-            f"{EAGERLY} runs eagerly: Dynamo gave up" * eager,
-        ),
-        _by_shape(document, against, ratio),
-        Section("Why it was recompiled", bullets=bullets),
+
+    def by_shape(title: str, cell: Callable[[ShapeVisit], Any], unit: str, more: str = "") -> Table:
+        """A row is the place of a shape."""
+        names = labels(document)
+
+        def column(entry: ContenderVisits) -> Column:
+            return Column(entry.name, lambda at: cell(entry.visits[at]), unit)
+
+        first = Column(" x ".join(document.shapes[0]), lambda at: names[at], WORDS)
+        rows = range(len(names) if document.contenders else 0)
+        return Table(title, [first, *map(column, document.contenders)], rows, more)
+
+    def warm(visit: ShapeVisit) -> str:
+        return time_text(visit.wall_ns) + EAGERLY * (visit.compiled is False)
+
+    def ratio(visit: ShapeVisit) -> float | str | None:
+        """Only where it is larger than the noise of the batches."""
+        return "same" if visit.against_first.beyond is False else visit.against_first.ratio
+
+    stall = "Stall at each new shape: its first three calls, beyond warm ones"
+    verdict = [Line("", line) for line in lines] + _shapes_verdict(document)
+    recompiled = [Line(BULLET, where, "; ".join(whys)) for where, whys in reasons.items()]
+    page = [
+        Table(heading, lines=verdict),
+        Table("Summary", _SUMMARY, document.contenders, _limit(document)),
+        by_shape(stall, lambda visit: visit.stall_ns or "none", "ns"),
+        by_shape("Graphs compiled", lambda visit: visit.graphs or "", "count"),
+        by_shape("A warm call", warm, TEXT, f"{EAGERLY} runs eagerly: Dynamo gave up" * eager),
+        by_shape(against, ratio, "ratio"),
+        Table("Why it was recompiled", lines=recompiled),
         bulleted("Left out", [f"{entry.name}: {entry.why}" for entry in document.left_out]),
     ]
-    page = [section for section in found if section.filled]
     if every:
-        return page
-    return [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
+        return filled(page)
+    more = paragraphs("", "more: --all (every shape, and why it was recompiled)")
+    return [*filled(page)[:2], more]
 
 
 def labels(document: ShapesDocument) -> list[str]:
@@ -73,7 +99,7 @@ def labels(document: ShapesDocument) -> list[str]:
     return ["x".join(str(value) for value in shape.values()) for shape in document.shapes]
 
 
-def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
+def _shapes_verdict(document: ShapesDocument) -> list[Line]:
     """Who is fastest once warm, and who pays least for new shapes."""
     warm = {entry.name: _mean_ns(entry) for entry in document.contenders if entry.visits}
     if not warm:
@@ -84,26 +110,15 @@ def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
     said = f"{time_text(warm[fastest])} a warm call (mean of {shapes})"
     ratio = warm[fastest] / warm[document.first] if warm.get(document.first) else None
     against = "" if fastest == document.first else f", {ratio_text(ratio)} of {document.first}"
-    lines = [
-        ("FASTEST", f"{fastest}: {said}{against}, after {time_text(stalls[fastest])} of stalls")
-    ]
+    first = f"{fastest}: {said}{against}, after {time_text(stalls[fastest])} of stalls"
+    lines = [Line("FASTEST", first)]
     if calm != fastest:
-        lines.append(("CALMEST", f"{calm}: {time_text(stalls[calm])} of stalls at {shapes}"))
+        lines.append(Line("CALMEST", f"{calm}: {time_text(stalls[calm])} of stalls at {shapes}"))
     return lines
 
 
 def _mean_ns(entry: ContenderVisits) -> float:
     return fmean(visit.wall_ns or 0 for visit in entry.visits)
-
-
-_SUMMARY: dict[str, Column] = {
-    "contender": "name",
-    "graphs": "graphs",
-    "recompiled": "recompiles",
-    "stalls": "stall_ns",
-    "warm call, mean": lambda entry: time_text(_mean_ns(entry)),
-    "description": lambda entry: entry.what,
-}
 
 
 def _limit(document: ShapesDocument) -> str:
@@ -119,18 +134,6 @@ def _limit(document: ShapesDocument) -> str:
     return f"Dynamo gave up on {names} ({reasons}; {limit}): new shapes run eagerly."
 
 
-def _by_shape(
-    document: ShapesDocument, title: str, cell: Callable[[ShapeVisit], str], after: str = ""
-) -> Section:
-    columns: list[ContenderVisits] = document.contenders
-    rows = [
-        [label, *(cell(entry.visits[at]) for entry in columns)]
-        for at, label in enumerate(labels(document))
-    ]
-    head = (" x ".join(document.shapes[0]), *(entry.name for entry in columns))
-    return Section(title, head=head, rows=rows if columns else [], after=after)
-
-
 def short_reason(why: str) -> str:
     """Dynamo's reason without the number of the frame and without its advice."""
     number, colon, rest = why.partition(": ")
@@ -138,58 +141,51 @@ def short_reason(why: str) -> str:
     return text.partition(" Guard failed on a parameter, consider")[0].rstrip(".")
 
 
-_BENCH_COLUMNS = {
-    "size": 16, "contender": 14, "device us": 10, "": 17, "call us": 10, "error": 8, "TB/s": 6,
-    "TFLOP/s": 8, "first call ms": 13, "gain": 11,
-}  # fmt: skip
-_LEFT = 2  # the columns of words
+def _gain(timed: tuple[BenchRow, str, ContenderTimes]) -> str:
+    row, name, _ = timed
+    device, call = row.gain("device"), row.gain("call")
+    return f"{device:.3f} {call:.3f}" if name == "ours" and device and call else ""
+
+
+# a row is a row of the results, the name of a contender, and its times
+_BENCH = (
+    Column("size", lambda timed: timed[0].size, WORDS),
+    Column("contender", lambda timed: timed[1], WORDS),
+    Column("device", lambda timed: timed[2].device * 1e3, "ns"),
+    Column("from", lambda timed: timed[2].device_low * 1e3, "ns"),
+    Column("to", lambda timed: timed[2].device_high * 1e3, "ns"),
+    Column("call", lambda timed: timed[2].call * 1e3, "ns"),
+    Column("error", lambda timed: f"{timed[2].error:.1e}", TEXT),
+    Column("TB/s", lambda timed: f"{timed[0].bytes / timed[2].device / 1e6:.2f}", TEXT),
+    Column("TFLOP/s", lambda timed: f"{timed[0].flops / timed[2].device / 1e6:.0f}", TEXT),
+    Column("first call", lambda timed: timed[2].first_call_ms * 1e6, "ns"),
+    Column("gain", _gain, TEXT),
+)
 
 
 def bench_text(results: BenchDocument) -> str:
     """One line per contender; `gain` is the best peer's time over ours, device and call."""
     copy, matmul = f"{results.copy_tbps:.2f} TB/s", f"{results.matmul_tflops:.0f} TFLOP/s"
-    lines = [
-        ", ".join(f"{key} {value}" for key, value in results.environment.items()),
-        f"ceilings: copy {copy}, bf16 matmul {matmul}",
-        f"own kernels ready after {results.warm_up_s:.1f} s",
-    ]
-    for subject, rows in groupby(results.rows, lambda row: row.subject):
-        shown = list(rows)
-        lines += ["", subject, _bench_line(tuple(_BENCH_COLUMNS))]
-        lines += [_bench_line(cells) for row in shown for cells in _bench_cells(row)]
-        lines += _least_gains(shown)
-    return "\n".join(lines) + "\n"
+    where = ", ".join(f"{key} {value}" for key, value in results.environment.items())
+    ceilings = f"ceilings: copy {copy}, bf16 matmul {matmul}"
+    tables = [paragraphs("", where, ceilings, f"own kernels ready after {results.warm_up_s:.1f} s")]
+    for subject, group in groupby(results.rows, lambda row: row.subject):
+        rows = list(group)
+        timed = [(row, *times) for row in rows for times in row.timings.items()]
+        tables += [Table(subject, _BENCH, timed), bulleted("", _bench_notes(rows))]
+    return text(filled(tables), width=_BENCH_WIDTH) + "\n"
 
 
-def _least_gains(rows: list[BenchRow]) -> Iterator[str]:
-    """The size at which ours does worst, if there are several."""
+_BENCH_WIDTH = 132  # of a terminal in which a benchmark is read: no name is cut
+
+
+def _bench_notes(rows: list[BenchRow]) -> Iterator[str]:
+    """The size at which ours does worst, if there are several, and who did not run."""
     for measure in ("device", "call"):
         gains = [(gain, row.size) for row in rows if (gain := row.gain(measure)) is not None]
         if len(gains) > 1:
             gain, size = min(gains)
             yield f"least gain over the best peer, {measure} time: {gain:.3f} at {size}"
-
-
-def _bench_cells(row: BenchRow) -> Iterator[tuple[str, ...]]:
-    device, call = row.gain("device"), row.gain("call")
-    for name, times in row.timings.items():
-        yield (
-            row.size,
-            name,
-            f"{times.device:.1f}",
-            f"({times.device_low:.1f}-{times.device_high:.1f})",
-            f"{times.call:.1f}",
-            f"{times.error:.1e}",
-            f"{row.bytes / times.device / 1e6:.2f}",
-            f"{row.flops / times.device / 1e6:.0f}" if row.flops else "",
-            f"{times.first_call_ms:.0f}",
-            f"{device:.3f} {call:.3f}" if name == "ours" and device and call else "",
-        )
-    for name, why in row.left_out.items():
-        yield (row.size, name, why, *[""] * (len(_BENCH_COLUMNS) - 3))
-
-
-def _bench_line(cells: tuple[str, ...]) -> str:
-    sized = enumerate(zip(cells, _BENCH_COLUMNS.values(), strict=True))
-    text = [cell.ljust(size) if at < _LEFT else cell.rjust(size) for at, (cell, size) in sized]
-    return " ".join(text).rstrip()
+    for row in rows:
+        for name, why in row.left_out.items():
+            yield f"{name} at {row.size} is left out: {why}"

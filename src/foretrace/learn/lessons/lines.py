@@ -10,7 +10,8 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from foretrace.base.terminal import Section, drawn, layout, painted, plain
+from foretrace.base.tables import Line, Table, bulleted, paragraphs, text
+from foretrace.base.terminal import layout, painted, plain
 from foretrace.base.units import plural, time_text
 from foretrace.learn.ladder.lines import score
 from foretrace.learn.lessons.documents import (
@@ -53,32 +54,31 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
     count = f"{asked.number} of {asked.of}"
     if asked.skipped:
         why = f"{count}  not asked on this machine: {asked.skipped}"
-        return drawn([Section("", (why,))], width=WIDTH)
-    source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
+        return text([paragraphs("", why)], width=WIDTH)
+    source = Table(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
     question = asked.text if asked.code else f"{count}  {asked.text}"
-    choices = [f"{digit}  {text}" for digit, text in enumerate(asked.choices, 1)]
+    choices = [f"{digit}  {choice}" for digit, choice in enumerate(asked.choices, 1)]
     line = "   ".join(choices)
     lines = [line] if 0 < len(line) <= WIDTH else choices
-    said = Section("", (*question.split("\n"), *lines))
-    shown = [drawn([source], bold=bold, width=WIDTH)] if asked.code else []
-    return "\n".join([*shown, drawn([said], width=WIDTH)])
+    below = text([paragraphs("", *question.split("\n"), *lines)], width=WIDTH)
+    return "\n".join([text([source], bold=bold, width=WIDTH), below]) if asked.code else below
 
 
 def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     """Hit or miss, the reason, one call drawn, and the row of the profiler's table."""
     wrong = f"Not {marked.answer}. {marked.misread}" if marked.misread else ""
-    said = [text for text in (wrong, answer_text(marked)) if text]
-    labels = (_MARKS[marked.verdict], " " * len(_MARKS[marked.verdict]))
-    reason = Section("", labelled=list(zip(labels, said, strict=False)))
-    below = drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH)
+    mark = _MARKS[marked.verdict]
+    reasons = filter(None, (wrong, answer_text(marked)))
+    lines = [Line(*each) for each in zip((mark, " " * len(mark)), reasons, strict=False)]
+    reason = text([Table(lines=lines)], bold=bold, width=WIDTH)
+    below = text([paragraphs("", legend(marked.lanes, WIDTH))], width=WIDTH)
     # The row of the profiler's table; a CPU has no column for another device.
     times = (marked.row.self_cpu_ns, marked.row.cpu_ns, marked.row.self_gpu_ns, marked.row.gpu_ns)
     cells = [marked.row.name, *map(time_text, times), str(marked.row.calls)]
     shown = range(len(cells)) if marked.lanes.gpu else (0, 1, 2, 5)
     head, shown_cells = ([every[at] for at in shown] for every in (_COLUMNS, cells))
     row = layout(head, [shown_cells], width=WIDTH, indent="")
-    told = drawn([reason], bold=bold, width=WIDTH)
-    return "\n".join([told, *lanes_lines(marked.lanes, WIDTH), below, row])
+    return "\n".join([reason, *lanes_lines(marked.lanes, WIDTH), below, row])
 
 
 def answer_text(marked: MarkedAnswer) -> str:
@@ -89,7 +89,7 @@ def answer_text(marked: MarkedAnswer) -> str:
 
 def told_text(marked: MarkedAnswer) -> str:
     """The answer and its reason alone, for whom nothing is asked."""
-    return drawn([Section("", (answer_text(marked),))], width=WIDTH)
+    return text([paragraphs("", answer_text(marked))], width=WIDTH)
 
 
 def _said(marked: MarkedAnswer) -> str:
@@ -109,8 +109,8 @@ def end_text(document: LessonDocument, left: str = "") -> str:
     count = len(document.steps) - document.not_asked
     score = f"{document.hits} of {count} right{skipped}{absent}"
     told = [INFLATED] if any(step.marked for step in document.steps) else []
-    bullets = [(line, "") for line in (*told, *([left] if left else document.read))]
-    return drawn([Section(score, bullets=bullets)], width=WIDTH)
+    items = [*told, *([left] if left else document.read)]
+    return text([bulleted(score, items)], width=WIDTH)
 
 
 _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
@@ -250,7 +250,7 @@ def claims_text(document: LadderDocument, card: str, width: int) -> str:
     """How the articles' claims fare on a card, in one sentence."""
     said = f"The articles on an {card.upper()}: {score(document)}"
     more = f"foretrace lab ladder --recorded {card}: each of them, and what decides it"
-    return drawn([Section("", (said, more))], width=width)
+    return text([paragraphs("", said, more)], width=width)
 
 
 def tried_text(name: str, document: TryDocument, *, bold: bool, width: int) -> str:
@@ -258,7 +258,7 @@ def tried_text(name: str, document: TryDocument, *, bold: bool, width: int) -> s
     where = f"foretrace try {document.script}, recorded on {document.device}"
     said = f"What helps is measured: {where}."
     shown = [each for each in document.fixes if each.ratio is not None]
-    told = drawn(try_page(replace(document, fixes=shown)), bold=bold, width=width)
+    told = text(try_page(replace(document, fixes=shown)), bold=bold, width=width)
     return f"{said}\n\n$ foretrace look {name}\n{told}\n(and a line for what was not tried)"
 
 
