@@ -18,8 +18,9 @@ from foretrace.read.compiler.records import (
     TunedMatmul,
 )
 from foretrace.read.ledger import LedgerEntry
+from foretrace.work.kernel_row import KernelRow
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 class OpMapping(Struct, frozen=True):
@@ -99,8 +100,8 @@ class CompiledKernel(Struct, frozen=True):
 
     `bytes` is per run and None where an access is not known or runs differ. `launches` counts
     kernels, of which one run may have several; `time_ns` is the GPU time of all, `median_ns` of one
-    run. `gpu_names` are the kernels that ran. Rates, `bound` and the percent of the roof are those
-    of the kernel that took most of it, as in `look`.
+    run. `gpu_names` are the kernels that ran, and `kernel` is the row of the one that took most of
+    it; null without a trace.
     """
 
     name: str
@@ -123,11 +124,7 @@ class CompiledKernel(Struct, frozen=True):
     ops: list[str] = []  # of the Dynamo graph
     config: dict[str, int] = {}
     gpu_names: list[str] = []
-    gbps: float | None = None
-    tflops: float | None = None
-    bound: str = "unknown"
-    roof_percent: float | None = None
-    limited_by: str = ""
+    kernel: KernelRow | None = None
     unfused: UnfusedTraffic | None = None
     calls: list[CallEntry] = []
     rank: int | None = None

@@ -68,7 +68,7 @@ def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[Compil
     for calls in groups.values():
         written = generated.get(calls[0].kernel)
         first, found = calls[0], ran.of(calls)
-        case, moved = ran.case(found), found.bytes
+        moved = found.bytes
         nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
         accessed = first if first.bytes is not None else found.sized or first
         levels = {each.certainty for each in accessed.accesses} or {"unknown"}
@@ -100,11 +100,7 @@ def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[Compil
             unfused.ops(nodes),
             {**(written.config if written else {}), **ran.config(found)},
             found.names,
-            case.get("gbps"),
-            case.get("tflops"),
-            case.get("bound", "unknown"),
-            case.get("roof_percent"),
-            case.get("limited_by", ""),
+            ran.kernel(found),
             unfused.traffic(first.nodes),
             [_call(call, ran) for call in calls],
             part.rank,

@@ -32,6 +32,7 @@ from foretrace.why.documents import (
 )
 from foretrace.why.not_fused import REASONS
 from foretrace.work import LIBRARIES, families
+from foretrace.work.kernel_row import KernelRow
 
 ALL = "--json has all"
 MOST = 12  # rows of each of its tables, at most
@@ -131,9 +132,9 @@ def _kernel_columns(why: Why) -> dict[str, Column]:
     named = labels(why.kernels)
 
     def roof(row: CompiledKernel) -> str:
-        at_roof = row.roof_percent is not None and row.bound in ("compute", "memory")
-        share = f" {row.roof_percent:.0f}%" if at_roof else ""
-        return f"{row.bound}{share}" if row.launches and why.device else DASH
+        kernel = row.kernel or KernelRow(name="", bound="unknown")
+        share = f" {kernel.roof_percent:.0f}%" if _near_roof(kernel) else ""
+        return f"{kernel.bound}{share}" if row.launches and why.device else DASH
 
     columns: dict[str, Column] = {
         "kernel": lambda row: named[id(row)],
@@ -522,6 +523,10 @@ def _moves(row: CompiledKernel) -> str:
     return f"{moved(row)} per run: reads {bytes_text(read)}, writes {written}"
 
 
+def _near_roof(kernel: KernelRow) -> bool:
+    return kernel.roof_percent is not None and kernel.bound in ("compute", "memory")
+
+
 def _launches(row: CompiledKernel) -> str:
     if row.launches is None:
         return f"unknown: {NO_TRACE}"
@@ -532,14 +537,16 @@ def _launches(row: CompiledKernel) -> str:
     median, ends = time_text(row.median_ns), ""
     if time_text(row.min_ns) != time_text(row.max_ns):
         ends = f" ({change_text(row.min_ns, row.max_ns)})"
+    kernel = row.kernel or KernelRow(name="")
+    tflops, gbps = kernel.tflops or 0.0, kernel.gbps or 0.0
     rates = [
-        f"{row.tflops:,.3g} TFLOP/s" if row.tflops and row.tflops >= LEAST_TFLOPS else "",
-        f"{row.gbps / 1000:.3g} TB/s" if row.gbps and row.gbps >= LEAST_GBPS else "",
+        f"{tflops:,.3g} TFLOP/s" if tflops >= LEAST_TFLOPS else "",
+        f"{gbps / 1000:.3g} TB/s" if gbps >= LEAST_GBPS else "",
     ]
     rate = ", ".join(filter(None, rates))
-    limit = f"; {row.limited_by}" if row.limited_by else ""
-    if row.roof_percent is not None and row.bound in ("compute", "memory"):
-        limit = f", {row.roof_percent:.0f}% of the {row.bound} roof"
+    limit = f"; {kernel.limited_by}" if kernel.limited_by else ""
+    if _near_roof(kernel):
+        limit = f", {kernel.roof_percent:.0f}% of the {kernel.bound} roof"
     return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + limit
 
 

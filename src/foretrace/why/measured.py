@@ -15,6 +15,7 @@ from foretrace.base.units import sum_of_all
 from foretrace.read.compiler.records import CompilerRun, KernelCall
 from foretrace.trace.compiled.launches import CallRun, Launches
 from foretrace.trace.metadata import device_of
+from foretrace.work.kernel_row import KernelRow
 
 if TYPE_CHECKING:
     from foretrace.trace.trace import Trace
@@ -122,16 +123,16 @@ class Ran:
                 total += min(size / rate * 1e9, run.ns)
         return round(total) if runs else None
 
-    def case(self, ran: CallRuns) -> dict[str, Any]:
-        """The row of `kernel_cases` in which these runs spent most time; empty without any."""
+    def kernel(self, ran: CallRuns) -> KernelRow | None:
+        """The kernel in which these runs spent most time; None without any."""
         if self.trace is None or not ran.runs:
-            return {}
+            return None
         spent: Counter[int] = Counter()
         for event in (event for run in ran.runs for event in run.kernels):
             if event in self.cases:
                 spent[self.cases[event]] += int(self.trace.host.length[event])
         first = spent.most_common(1)
-        return self.trace.kernel_cases.row(first[0][0], named=True) if first else {}
+        return self.trace.kernel_rows[first[0][0]] if first else None
 
     def config(self, ran: CallRuns) -> dict[str, int]:
         """Block sizes and warps of a Triton kernel, as the trace has them of its first run."""
