@@ -11,8 +11,7 @@ import sys
 
 import numpy as np
 
-from foretrace.compare.history import history
-from foretrace.compare.history_documents import HistoryEntry
+from foretrace.compare.history import HistoryEntry, history
 
 DRAW = np.random.default_rng(7)
 NOISE = {

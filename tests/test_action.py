@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from compare.traces import steps, written
-from foretrace.compare.history_documents import HistoryEntry, add_entry
+from foretrace.compare.history import HistoryEntry, add_entry
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[1]

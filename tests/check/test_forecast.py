@@ -9,9 +9,8 @@ import pytest
 
 import foretrace as ft
 from foretrace.base.errors import UsageError
-from foretrace.check import documents
 from foretrace.cli import main
-from foretrace.compare.forecast import AskedForecast, asked, forecast
+from foretrace.compare.forecast import AskedForecast, Forecast, asked, forecast
 from foretrace.read.recordings import find
 from foretrace.trace.trace import Trace
 
@@ -87,7 +86,7 @@ def test_answers_are_kept_until_the_next_trace_is_there(tmp_path: Path, capsys: 
     assert capsys.readouterr().out == kept.read_text()
     assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", "--json", *given]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == list(documents.Forecast.__struct_fields__)
+    assert list(answer) == list(Forecast.__struct_fields__)
     assert [bool(each["you"]) for each in answer["entries"]] == [True, False, True]
     kept.write_text("5\n")
     assert main(["look", "mlp_eager", "--guess", "--then", "mlp_compiled", *given]) == 1

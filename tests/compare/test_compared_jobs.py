@@ -8,12 +8,10 @@ from msgspec.structs import replace
 
 from foretrace.base.documents import encode
 from foretrace.base.errors import UsageError
-from foretrace.base.terminal import drawn, marked
+from foretrace.base.tables import marked, text
 from foretrace.check import GuessError
-from foretrace.compare.documents import CompareJobsDocument
 from foretrace.compare.fail_if import parse_gate
-from foretrace.compare.jobs import compare_jobs
-from foretrace.compare.lines import job_comparison
+from foretrace.compare.jobs import CompareJobsDocument, compare_jobs, page
 from foretrace.jobs.documents import JobDocument
 from job_documents import MS, job_document
 
@@ -64,7 +62,7 @@ def test_steps_that_a_recording_cut_do_not_count() -> None:
     assert (found.steps_a, found.steps_b) == (3, 2)
     none = compare_jobs(a, replace(a, cells=[]))
     assert none.verdict.text == "no whole step in B"
-    assert drawn(job_comparison(none))
+    assert text(page(none))
 
 
 def test_a_faster_network_is_named() -> None:
@@ -106,8 +104,8 @@ def test_the_page_fits_a_screen_and_the_document_its_schema() -> None:
     a = job_document()
     many = replace(a, network=[replace(a.network[0], message_bytes=size) for size in range(1, 60)])
     found = compare_jobs(many, many)
-    page = drawn(job_comparison(found), width=80)
-    assert len(page.splitlines()) <= 25
-    assert "more (--json)" in page
-    assert "| all-reduce |" in marked(job_comparison(found))
+    shown = text(page(found), width=80)
+    assert len(shown.splitlines()) <= 25
+    assert "more (--json)" in shown
+    assert "| all-reduce |" in marked(page(found))
     assert msgspec.json.decode(encode(found), type=CompareJobsDocument) == found

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import foretrace as ft
 from compare.traces import recorded
 from foretrace.compare import Comparison, compare, document
-from foretrace.compare.fusion import KernelPair
+from foretrace.compare.changes import KernelPair
 from foretrace.read.compiler.records import CompiledLaunch
 from foretrace.read.recordings import traces
 from foretrace.trace.trace import Trace

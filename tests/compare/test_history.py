@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 from compare.traces import recorded
-from foretrace.base.terminal import drawn
+from foretrace.base import tables
 from foretrace.cli import main
-from foretrace.compare.history import entry_of, history
-from foretrace.compare.history_documents import MOST_BYTES, HistoryEntry, add_entry, read_entries
-from foretrace.compare.history_lines import page
+from foretrace.compare.history import (
+    MOST_BYTES,
+    HistoryEntry,
+    add_entry,
+    entry_of,
+    history,
+    page,
+    read_entries,
+)
 
 
 def _entry(number: int, ns: float = 1_000_000, **more: Any) -> HistoryEntry:
@@ -43,7 +49,7 @@ def test_a_change_has_its_commit_its_size_and_its_place() -> None:
     expected = [float(np.median(pairs)), pairs[3], pairs[-4]]  # 25 / 2 - 1.96 * sqrt(25 * 11 / 12)
     assert [change.ratio, change.low, change.high] == pytest.approx(expected)
     assert found.suspect is None
-    text = drawn(page(found))
+    text = tables.text(page(found))
     assert (
         "SLOWER  1.00 to 1.20 ms (1.20x, interval 1.18x to 1.22x) since c005 (2026-01-01)" in text
     )
@@ -64,17 +70,17 @@ def test_steps_of_one_run_are_one_observation() -> None:
     found = history(runs)
     assert not found.changes
     assert found.decidable
-    assert "SAME  step time: no change beyond the noise between runs" in drawn(page(found))
+    assert "SAME  step time: no change beyond the noise between runs" in tables.text(page(found))
 
 
 def test_few_runs_are_inconclusive_and_an_outlier_at_the_end_is_named() -> None:
     few = history(_runs(1, 1, 1, 1, 2, 2, 2))
     assert not few.decidable
-    assert "INCONCLUSIVE" in drawn(page(history(_runs(1, 1))))
+    assert "INCONCLUSIVE" in tables.text(page(history(_runs(1, 1))))
     last = history(_runs(*BEFORE, 1.3))
     assert last.suspect is not None
     assert (last.suspect.commit, last.suspect.ratio) == ("c005", pytest.approx(1.3))
-    assert "four runs decide" in drawn(page(last))
+    assert "four runs decide" in tables.text(page(last))
     assert history(_runs(*BEFORE, 1.05)).suspect is None
 
 
@@ -97,7 +103,7 @@ def test_other_circumstances_are_named_and_times_not_compared(what: str, other: 
     assert [(each.what, each.commit, each.after) for each in found.changes] == [
         (what, "c005", other)
     ]
-    assert f"to {other}, so times are not compared at c005" in drawn(page(found))
+    assert f"to {other}, so times are not compared at c005" in tables.text(page(found))
 
 
 def test_two_cards_in_one_folder_are_two_series() -> None:
@@ -117,13 +123,13 @@ def test_counts_need_no_second_run() -> None:
     assert said == {
         "torch": ("2.9", "2.10"), "kernels": (4, 5), "fusions": (1, 1), "memory": (1000, 1011),
     }  # fmt: skip
-    text = drawn(page(found))
+    text = tables.text(page(found))
     assert (
         "FUSIONS       1 to 1 at c001 (2026-01-01) (lost: gelu and mul; new: add and mul)" in text
     )
     assert not history([_entry(0), _entry(1, peak_bytes=1009)]).changes
     many = history([_entry(0), _entry(1, fusions=[str(each) for each in range(100)])])
-    assert "new: 10; and 97 more (--json)" in " ".join(drawn(page(many)).split())
+    assert "new: 10; and 97 more (--json)" in " ".join(tables.text(page(many)).split())
 
 
 def test_entries_are_written_once_and_read_in_order(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foretrace.compare.changes import work_changes
+from foretrace.compare.changes import compare_kernels, spent, work_changes
 from foretrace.compare.documents import LaunchConfig
-from foretrace.compare.fusion import compare_kernels, spent
 from foretrace.compare.measure import Sample
 from foretrace.compare.sides import Kernel
 from sweep import examples

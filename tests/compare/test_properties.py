@@ -19,7 +19,7 @@ from foretrace.base.budget import Limits
 from foretrace.base.documents import encode
 from foretrace.base.errors import TraceError
 from foretrace.compare import Comparison, compare, document
-from foretrace.compare.fusion import KernelPair, spent
+from foretrace.compare.changes import KernelPair, spent
 from foretrace.compare.lines import comparison_markdown, comparison_text
 from foretrace.compare.sides import Side
 from foretrace.trace.trace import Trace

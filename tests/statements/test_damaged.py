@@ -10,7 +10,7 @@ from corpus.build import Doc, Raw, g0
 from corpus.builder import TraceBuilder
 from corpus.odd_content import absolute_us
 from foretrace.compare import compare
-from foretrace.compare.sentences import circumstances
+from foretrace.compare.lines import circumstances
 from foretrace.look import look
 from foretrace.pages.export import chrome
 from foretrace.pages.export.allowed import AllowList

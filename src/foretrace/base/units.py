@@ -6,7 +6,7 @@ not known is None and is shown as a dash, never as zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from foretrace.base.patterns import regex
 
@@ -68,6 +68,11 @@ def plural(count: float, one: str, many: str = "") -> str:
 def times_text(count: float) -> str:
     """`1` -> `once`, `3` -> `3 times`."""
     return "once" if count == 1 else plural(count, "time")
+
+
+def listing(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def change_text(

@@ -47,23 +47,23 @@ def ask(
 
 def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
     """Ask about the next trace; where only the change is known, print the answers."""
-    from foretrace.base import terminal
-    from foretrace.compare.forecast import asked, forecast
-    from foretrace.compare.forecast_lines import before, forecast_page
+    from foretrace.base.tables import text
+    from foretrace.compare.forecast import asked, forecast, page, questions_page
     from foretrace.look.fixes import fixes
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
     b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))
     use.warn_of_loss(b)
     questions = asked(a, b)
-    click.echo(terminal.drawn(before(a, then), bold=use.shows_bold(), width=use.width()), err=True)
+    known = questions_page(a, then)
+    click.echo(text(known, bold=use.shows_bold(), width=use.width()), err=True)
     found = list(_answered(questions, answers))
     if b is None:
-        texts = {question.name: text for question, text, _ in found}
+        texts = {question.name: said for question, said, _ in found}
         click.echo("\n".join(texts.get(question.name, "") for question in questions))
         return 1 if reading.fails(a) else 0
     document = forecast(a, b, {question.name: guess for question, _, guess in found})
-    use.answer_in_sections("json" if as_json else "text", document, lambda: forecast_page(document))
+    use.answer_in_sections("json" if as_json else "text", document, lambda: page(document))
     missed = any(each.you and each.you.verdict == "miss" for each in document.entries)
     return 1 if missed or reading.fails(a, b) else 0
 

@@ -84,12 +84,11 @@ def command(
     if before or after:
         if not (before and after) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
-        from foretrace.compare.lines import try_comparison
-        from foretrace.compare.tries import compare_tries
+        from foretrace.compare import tries
 
-        changed = compare_tries(before, after)
+        changed = tries.compare_tries(before, after)
         outcomes = [gate.check(changed) for gate in gates("tries")]
-        use.answer_in_sections(form, changed, lambda: try_comparison(changed))
+        use.answer_in_sections(form, changed, lambda: tries.page(changed))
         return 1 if _fails(outcomes, form) else 0
     several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
@@ -126,25 +125,24 @@ def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
 
 def _fails(outcomes: list[Outcome], form: str) -> bool:
     """Print each condition, into Markdown as well; whether one of them holds."""
-    from foretrace.base.terminal import Section, marked, plain
+    from foretrace.base.tables import Line, Table, marked
+    from foretrace.base.terminal import plain
 
-    signs = ["FAIL" if outcome.met else "ok" for outcome in outcomes]
-    said = [
-        (sign, f"{each.gate.text}: {each.text}") for sign, each in zip(signs, outcomes, strict=True)
+    lines = [
+        Line("FAIL" if each.met else "ok", f"{each.gate.text}: {each.text}") for each in outcomes
     ]
-    for sign, text in said:
-        click.echo(f"{sign}  {plain(text)}", err=True)
-    if said and form == "markdown":
-        click.echo("\n" + marked([Section("", labelled=said)]))
+    for line in lines:
+        click.echo(f"{line.label}  {plain(line.text)}", err=True)
+    if lines and form == "markdown":
+        click.echo("\n" + marked([Table(lines=lines)]))
     return any(outcome.met for outcome in outcomes)
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
-    from foretrace.compare.jobs import compare_jobs
-    from foretrace.compare.lines import job_comparison
+    from foretrace.compare.jobs import compare_jobs, page
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
-    use.answer_in_sections(form, found, lambda: job_comparison(found, use.width()))
+    use.answer_in_sections(form, found, lambda: page(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
     return 1 if _fails([gate.check(found) for gate in gates], form) or lost else 0

@@ -11,7 +11,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.compare.history_documents import HistoryEntry
+    from foretrace.compare.history import HistoryEntry
 
 
 @click.command("history", epilog="See: foretrace docs history")
@@ -46,9 +46,7 @@ def command(
     named where noise between runs does not explain it: it needs four runs before it and four after.
     Runs on another device or with another torch are not compared by time.
     """
-    from foretrace.compare.history import history
-    from foretrace.compare.history_documents import add_entry, read_entries
-    from foretrace.compare.history_lines import page
+    from foretrace.compare.history import add_entry, history, page, read_entries
     from foretrace.pages.page import history_html, write_page
 
     target = use.new_file(html, overwrite=overwrite) if html else None

@@ -8,31 +8,32 @@
     document(found)                             # what `foretrace compare --json` prints
 
 `sides` decides what is compared, `measure` what the noise is, `matching` which kernels correspond,
-`fusion` which replacements are fusions, `verdict` which side is faster.
+`changes` which replacements are fusions, `verdict` which side is faster, and `lines` says it.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.compare import documents
-from foretrace.compare.changes import work_changes
-from foretrace.compare.fusion import KernelPair, compare_kernels
-from foretrace.compare.marks import marked
+from foretrace.compare.articles import published_of
+from foretrace.compare.changes import KernelPair, compare_kernels, work_changes
+from foretrace.compare.lines import changed, unchanged
 from foretrace.compare.measure import Sample, measured, sample
-from foretrace.compare.sentences import changed, published_of, unchanged
 from foretrace.compare.sides import RepeatUnit, Side, choose, compare_ops, launch_recorded, side
-from foretrace.compare.verdict import HOST_LIMITED, Comparison, judge, likeness
-from foretrace.look.fixes import predicted
+from foretrace.compare.verdict import HOST_LIMITED, Comparison, judge, likeness, marked_fix
 from foretrace.read.ledger import LedgerEntry
 from foretrace.read.run_record import MOST_S, NO_RECORD, RecordedRun
 from foretrace.trace.opening import opened
 from foretrace.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from foretrace.look.fixes import Predicted
 
 __all__ = ["Comparison", "compare", "compare_two", "document"]
 
@@ -75,7 +76,7 @@ def compare_two(
 ) -> Comparison:
     """Compare the repeats of `unit` in B with those in A."""
     # before the sides: what a replay takes is given back
-    steps = [predicted(trace) if unit.kind == "step" else None for trace in (a, b)]
+    steps = [_replayed(trace) if unit.kind == "step" else None for trace in (a, b)]
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)
     runs = [trace.run for trace in (a, b)]
@@ -100,8 +101,14 @@ def compare_two(
         bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
         cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
     )
-    mark = marked(*steps)
+    mark = marked_fix(*steps)
     return replace(found, changed=changed(found), unchanged=unchanged(found), mark=mark)
+
+
+def _replayed(trace: Trace) -> Predicted | None:
+    from foretrace.look.fixes import predicted  # a region is not replayed
+
+    return predicted(trace)
 
 
 def _wall(run: RecordedRun) -> Sample:

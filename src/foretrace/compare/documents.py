@@ -1,16 +1,12 @@
-"""`foretrace compare --json`: what changed between two traces, and whether it pays off.
-`foretrace compare JOB_A JOB_B --json`: what changed between two jobs of many ranks.
-`foretrace compare A.json B.json --json` of two results of `foretrace try`: what changed.
-"""
+"""`foretrace compare --json`: what changed between two traces, and whether it pays off."""
 
 from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.jobs.documents import JobEntry
-from foretrace.look.documents import TraceEntry
 from foretrace.read.compiler import rows as compiled
 from foretrace.read.ledger import LedgerEntry
+from foretrace.trace.metadata import TraceEntry
 
 
 class ComparedUnit(Struct, frozen=True):
@@ -257,111 +253,4 @@ class CompareDocument(Struct, frozen=True):
     published: str | UnsetType = UNSET
 
 
-class JobChange(Struct, frozen=True):
-    """A time per step in A and in B, B over A, and the noise of the steps as a fraction.
-
-    `what` is step (the longest rank), compute, exposed, wait or idle (means over the ranks).
-    `beyond` says whether the change is larger than the noise; null where that is not known.
-    """
-
-    what: str
-    a: float | None
-    b: float | None
-    ratio: float | None
-    noise: float | None
-    beyond: bool | None
-
-
-class LastRank(Struct, frozen=True):
-    """The rank that the others wait for most: how long each step (counted once, from the median
-    arrival on), how often it came last, and why.
-    """
-
-    rank: int
-    host: str
-    delays_ns: int
-    times_last: int
-    collectives: int
-    cause: str
-
-
-class NetworkChange(Struct, frozen=True):
-    """Bus bandwidth of equal collectives in 10^9 bytes per second: the medians of A and of B."""
-
-    collective: str
-    dtype: str
-    message_bytes: int
-    group_size: int | None
-    a: float | None
-    b: float | None
-    ratio: float | None
-
-
-class CompareJobsDocument(Struct, frozen=True):
-    """B compared with A. `steps_a` and `steps_b` count the whole steps that the times come from.
-
-    `last_a` and `last_b` are null where no rank makes the others wait. `changed` and `unchanged`
-    say the same in sentences.
-    """
-
-    schema: int
-    a: JobEntry
-    b: JobEntry
-    steps_a: int
-    steps_b: int
-    verdict: CompareVerdict
-    times: list[JobChange]
-    last_a: LastRank | None
-    last_b: LastRank | None
-    last: str
-    network: list[NetworkChange]
-    changed: list[str]
-    unchanged: list[str]
-
-
-class TriedSide(Struct, frozen=True):
-    """One result: the script, where it ran, and the fixes that paid together."""
-
-    script: str
-    device: str
-    torch: str
-    found_by: str
-    best: list[str]
-
-
-class TriedChange(Struct, frozen=True):
-    """One fix in both results. `a` and `b` are how many times faster it made a step.
-
-    They are null where it was not measured. `answer` is lost (it paid in A alone), gained, less,
-    more, same (the intervals overlap) or not compared; `text` says it in a sentence. `base` are
-    the fixes that were on for both sides.
-    """
-
-    name: str
-    title: str
-    base: list[str]
-    a: float | None
-    b: float | None
-    answer: str
-    text: str
-
-
-class CompareTriesDocument(Struct, frozen=True):
-    """B compared with A. `untouched_ns` and `best_ns` are times per step; the noise of the best is
-    not known. `verdict` is about the untouched script.
-    """
-
-    schema: int
-    a: TriedSide
-    b: TriedSide
-    verdict: CompareVerdict
-    untouched_ns: ChangeEntry
-    best_ns: ChangeEntry
-    fixes: list[TriedChange]
-
-
-DOCUMENTS = {
-    "compare": CompareDocument,
-    "compare_jobs": CompareJobsDocument,
-    "compare_tries": CompareTriesDocument,
-}
+DOCUMENTS = {"compare": CompareDocument}

@@ -24,12 +24,9 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
 from foretrace.check.grammar import Pattern, items, match
 from foretrace.check.words import Amount, Compare, GuessError, split
-from foretrace.compare.documents import (
-    ChangeEntry,
-    CompareJobsDocument,
-    CompareTriesDocument,
-    JobChange,
-)
+from foretrace.compare.documents import ChangeEntry
+from foretrace.compare.jobs import CompareJobsDocument, JobChange
+from foretrace.compare.tries import CompareTriesDocument
 from foretrace.compare.verdict import Comparison
 
 Found = Comparison | CompareJobsDocument | CompareTriesDocument

@@ -1,4 +1,4 @@
-"""Predict across a change: what the next trace will hold, before it is recorded.
+"""`look A --guess --then B --json`: what a reader and the replay expect of B, from A alone.
 
 The reader knows A and the change, and states how many kernels a step of B launches, what its
 kernels beside the matmuls move, and how long the GPU is busy; where the run record of A has the
@@ -18,27 +18,31 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import reduce
+from operator import itemgetter
 from statistics import median
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
-from foretrace.base.units import bytes_text, count_text, time_text
-from foretrace.check.documents import Forecast, ForecastEntry, MarkedForecast
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, paragraphs
+from foretrace.base.terminal import stem
+from foretrace.base.units import DASH, bytes_text, count_text, range_text, time_text
 from foretrace.check.words import UNITS
 from foretrace.compare import compare
-from foretrace.compare.marks import made_between
+from foretrace.compare.verdict import made_between
 from foretrace.look.fixes import GPU, FixPrediction, Predicted, both, fixes, predicted
 from foretrace.look.rules.fusion import OPAQUE
 from foretrace.read.compiler import rows as compiled
+from foretrace.read.recordings import typed_as
 from foretrace.trace import bounds
 from foretrace.trace.bounds import measured_spans
 from foretrace.trace.replay import GraphChange
 from foretrace.trace.trace import Trace
 
 NEAR = 0.1  # of a number that is stated alone
-TEXT = {"kernels": count_text, "bytes": bytes_text, "gpu_ns": time_text, "step_ns": time_text}
+TEXTS = {"kernels": count_text, "bytes": bytes_text, "gpu_ns": time_text, "step_ns": time_text}
 _ASKED = {
     "kernels": "How many kernels does {} launch?",
     "bytes": "How much do its kernels beside matmuls and attention move? (such as 1 GB)",
@@ -54,6 +58,48 @@ NOTHING_FUSES = (
 )
 
 Interval = tuple[float, float]
+
+
+class MarkedForecast(Struct, frozen=True):
+    """An expected value, or an interval of it; `verdict` is unknown where B does not decide."""
+
+    low: float
+    high: float
+    verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown)$")]
+
+
+class ForecastEntry(Struct, frozen=True):
+    """One quantity of a step in A and B, and what was expected of B.
+
+    `name` is kernels, bytes (memory traffic of the kernels beside matmuls and attention), gpu_ns
+    (GPU busy) or step_ns (without the profiler). `you` is None for a question that was skipped,
+    `replay` where the replay does not say; `b` is None where B does not have it.
+    """
+
+    name: str
+    a: float
+    you: MarkedForecast | None
+    replay: MarkedForecast | None
+    b: float | None
+
+
+class Forecast(Struct, frozen=True):
+    """`fix` leads from A to B, and `order` is what to write; `reason` why the replay says nothing.
+
+    `per` is what the quantities are for: a step, or a call of a region.
+    """
+
+    schema: int
+    a: str
+    b: str
+    per: str
+    fix: str
+    order: str
+    entries: list[ForecastEntry]
+    reason: str = ""
+
+
+DOCUMENTS = {"forecast": Forecast}
 
 
 class AskedForecast(Struct, frozen=True):
@@ -89,7 +135,7 @@ class AskedForecast(Struct, frozen=True):
         known = {unit.lower(): scale for unit, scale in UNITS[kind].items()}
         given = [word or words[-1] for word in words]
         if any(word not in known for word in given):
-            raise UsageError(f"{self._wanted}, such as {TEXT[self.name](self.now)}")
+            raise UsageError(f"{self._wanted}, such as {TEXTS[self.name](self.now)}")
         return [known[word] for word in given]
 
 
@@ -211,3 +257,74 @@ def _expected(
     if traffic is not None:
         expected["bytes"] = traffic * (1 - NEAR), traffic * (1 + NEAR)
     return expected
+
+
+_NAMES = {
+    "kernels": "kernels",
+    "bytes": "traffic*",
+    "gpu_ns": "GPU busy",
+    "step_ns": "step, no profiler",
+}
+_KNOWN = {
+    "kernels": "kernels {} per step",
+    "bytes": "{} moved by the kernels beside matmuls and attention",
+    "gpu_ns": "GPU busy {}",
+    "step_ns": "step {} without the profiler",
+}
+_BESIDE = "* memory traffic of the kernels beside matmuls and attention"
+# why the replay of compiled code can be wrong: what it takes for granted
+_MODEL = {
+    "kernels": "makes one kernel of every group that can fuse, one for each reduction in it",
+    "bytes": "counts each input and output of a fused group once, the least that must move",
+    "gpu_ns": "gives a fused kernel 75% of the bandwidth",
+    "step_ns": "gives compiled code a fixed host time for its call and each kernel",
+}
+
+
+_COLUMNS = (
+    Column("", itemgetter(0), WORDS),
+    Column("A", itemgetter(1), TEXT),
+    Column("you", itemgetter(2), TEXT),
+    Column("", itemgetter(3), WORDS),
+    Column("replay", itemgetter(4), TEXT),
+    Column("", itemgetter(5), WORDS),
+    Column("B", itemgetter(6), TEXT),
+)
+
+
+def questions_page(a: Trace, then: str) -> list[Table]:
+    """What the reader may know of A, before the questions."""
+    known = ", ".join(_KNOWN[each.name].format(TEXTS[each.name](each.now)) for each in asked(a))
+    about = Line("A", f"{stem(a.path)}: {known}")
+    return [Table(lines=[about, Line("B", f"{then}: the same program after the change")])]
+
+
+def page(found: Forecast) -> list[Table]:
+    """A row for each quantity, then what the replay took for granted where it missed."""
+    heads = [("A", stem(found.a)), ("B", f"{stem(found.b)}: {found.order or found.reason}")]
+    rows = []
+    for each in found.entries:
+        text, cells = TEXTS[each.name], list[str]()
+        for said in (each.you, each.replay):
+            cells += [range_text(said.low, said.high, text), said.verdict] if said else [DASH, ""]
+        rows.append([_NAMES[each.name], text(each.a), *cells, text(each.b)])
+    beside = f"{_BESIDE}; " if any(each.name == "bytes" for each in found.entries) else ""
+    sides = {
+        "you": [each.you for each in found.entries if each.you],
+        "the replay": [each.replay for each in found.entries if each.replay],
+    }
+    counts = [
+        f"{who} {sum(each.verdict == 'hit' for each in marks)} of {len(marks)}"
+        for who, marks in sides.items()
+        if marks
+    ]
+    score = beside + (", ".join(counts) or "nobody said anything")
+    wrong = [each.name for each in found.entries if each.replay and each.replay.verdict == "miss"]
+    notes = [f"{_NAMES[name].rstrip('*')}: the replay {_MODEL[name]}" for name in wrong]
+    notes = notes if found.fix == "compile" else []
+    more = f"more: foretrace compare {typed_as(found.a)} {typed_as(found.b)} --kernels"
+    return [
+        Table(lines=[Line(*each) for each in heads]),
+        Table("", _COLUMNS, rows, score),
+        paragraphs("", *notes, more),
+    ]

@@ -1,50 +1,202 @@
-"""A program over its commits: what is kept of a run, and where something changed.
+"""`foretrace history --json`: a program over its commits, and where it changed.
 
 Counts are exact, so every difference is a change. A run counts once in time, with its median. In a
 series of runs under one set of circumstances, the place between two commits with the largest rank
 sum is a change where fewer than `ALPHA` of the random orders of the same runs reach it; the parts
 before and after are searched again. Ranks and orders assume nothing about the noise, so a history
 without a change has a false one in about 4% (docs/history.md).
+
+A folder of a history has one file for each run, which is never changed: two jobs that write at once
+write two files.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from itertools import groupby
 from math import sqrt
+from pathlib import Path
+from stat import S_ISREG
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import DecodeError, Meta, Struct, json
 from numpy.typing import NDArray
 
 from foretrace.base.errors import UsageError
+from foretrace.base.files import write_bytes
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, fitted
+from foretrace.base.units import bytes_text, change_text, count_text, plural, ratio_text
 from foretrace.check.baseline import counted
 from foretrace.check.evidence import Evidence
 from foretrace.check.windows import span_window
-from foretrace.compare.history_documents import (
-    GPU_TIME,
-    MOST_FUSIONS,
-    MOST_TIMES,
-    NO_PROFILER,
-    PROFILED,
-    HistoryChange,
-    HistoryDocument,
-    HistoryEntry,
-    HistoryRow,
-)
 from foretrace.compare.measure import middle
 from foretrace.compare.sides import Repeats, choose, repeats
+from foretrace.read.run_record import Nanoseconds
 from foretrace.trace.trace import Trace
 
+SCHEMA = 1
+MOST_BYTES = 1 << 16  # of an entry: a thousand times and a hundred fusions fit
+MOST_TIMES, MOST_FUSIONS = 100, 100
+MOST_RUNS = 1000  # that one page is made of, the last ones
+NO_PROFILER, GPU_TIME, PROFILED = "no profiler", "GPU time", "includes profiler overhead"
+_DATE = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z$"  # `$` alone lets a newline pass
+_COMMIT = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+Text = Annotated[str, Meta(max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 ALPHA = 0.04
 SIDE = 4  # runs: of eight in two halves, chance puts all slow ones last in 2.9% of the orders
 ORDERS, DRAWS = 1999, 400
 LEAST = 0.01  # of the step: less is nothing to act on, however sure
 MEMORY = 0.01  # of the peak: the allocator rounds each block up
 CIRCUMSTANCES = ("device", "torch", "basis", "unit")
+BAR = 12  # characters of the longest step
+FIRST_CHANGES = 8  # of the first screen, the last ones
+DETAILS = 4  # of a change that are named
+SHORT = 8  # characters that name a commit: rows of 80 have no room for more
+TIME = "step time"
+
 Floats = NDArray[np.float64]
+
+
+class HistoryEntry(Struct, frozen=True):
+    """One run of one commit, a file of the folder.
+
+    `times_ns` are steps or blocks of steps, and `basis` says how they were measured. `unit` is what
+    repeats: step, run, or the name of a region. `fusions` names what each fused kernel does.
+    """
+
+    commit: Annotated[str, Meta(min_length=1, max_length=64)]
+    date: Annotated[str, Meta(pattern=_DATE, max_length=20)]
+    times_ns: Annotated[list[Nanoseconds], Meta(min_length=1, max_length=MOST_TIMES)]
+    basis: Text
+    unit: Text
+    kernels: Count | None
+    fusions: Annotated[list[Text], Meta(max_length=MOST_FUSIONS)]
+    peak_bytes: Count | None
+    device: Text | None
+    torch: Text | None
+    schema: int = SCHEMA
+
+
+class HistoryRow(Struct, frozen=True):
+    """One commit: the median step with its interval over all its `runs`, and the counts of its
+    last run.
+    """
+
+    commit: str
+    date: str
+    runs: int
+    median_ns: float
+    low_ns: float
+    high_ns: float
+    kernels: int | None
+    fusions: int
+    peak_bytes: int | None
+
+
+class HistoryChange(Struct, frozen=True):
+    """What differs from `commit` on.
+
+    `what` is step time, kernels, fusions, memory, or what was measured with: device, torch, basis,
+    unit. `before` and `after` are the medians or counts of both sides; of a step time, `ratio` has
+    the interval `low` to `high`, and the change lies from commit `first` to commit `last`.
+    `details` names what came and went.
+    """
+
+    what: str
+    commit: str
+    date: str
+    before: float | str | None
+    after: float | str | None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    first: str = ""
+    last: str = ""
+    details: list[str] = []
+
+
+class HistoryDocument(Struct, frozen=True):
+    """Commits in their order, and what changed.
+
+    `suspect` is a last commit far outside of all before it, with too few runs to decide.
+    `decidable` says whether there are enough runs to find a change of the step time at all.
+    `basis` and `unit` are those of the last run; `left_out` says which files are no entries.
+    """
+
+    rows: list[HistoryRow]
+    changes: list[HistoryChange]
+    suspect: HistoryChange | None
+    decidable: bool
+    basis: str
+    unit: str
+    device: str | None
+    torch: str | None
+    left_out: list[str]
+    schema: int = SCHEMA
+
+
+DOCUMENTS = {"history": HistoryDocument}
+
+
+def add_entry(folder: Path, entry: HistoryEntry) -> Path:
+    """Write one entry; its name has the date, the commit and a hash, so nothing is replaced."""
+    if not _COMMIT.fullmatch(entry.commit):
+        raise UsageError(f"--commit {entry.commit!r}: give a hash or a tag: letters, digits, . _ -")
+    content = json.encode(entry)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = re.sub(r"[-:]", "", entry.date)
+    name = f"{stamp}-{entry.commit[:12]}-{sha256(content).hexdigest()[:8]}.json"
+    write_bytes(folder / name, content)
+    return folder / name
+
+
+def read_entries(folder: Path) -> tuple[list[HistoryEntry], list[str]]:
+    """The last entries by date, and a line for each file that is none."""
+    if not folder.is_dir():
+        hint = "foretrace history FOLDER --add TRACE --commit NAME makes it"
+        raise UsageError(f"{folder}: no such folder; {hint}")
+    found, left_out = list[tuple[str, str, HistoryEntry]](), list[str]()
+    for path in sorted(folder.glob("*.json")):
+        try:
+            entry = _read(path)
+            found.append((entry.date, path.name, entry))
+        except (OSError, ValueError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else str(problem)
+            left_out.append(f"{path.name}: {why}")
+    found.sort(key=lambda each: each[:2])
+    if more := len(found) - MOST_RUNS:
+        left_out += [f"{more:,} older runs: a page has {MOST_RUNS:,}"] if more > 0 else []
+    if not found:
+        why = f": {left_out[0]}" if left_out else "; add a run with --add TRACE"
+        raise UsageError(f"{folder}: no entry of a history in it{why}")
+    return [entry for *_, entry in found[-MOST_RUNS:]], left_out
+
+
+def _read(path: Path) -> HistoryEntry:
+    found = path.stat()
+    if not S_ISREG(found.st_mode):  # a pipe would wait for ever, a device has no end
+        raise ValueError("not a file")
+    if found.st_size > MOST_BYTES:
+        raise ValueError("too large for an entry")
+    content = path.read_bytes()
+    try:
+        newer = json.decode(content, type=_Versioned).schema
+        if newer > SCHEMA:
+            raise ValueError(f"schema {newer} of a newer foretrace; update this one")
+        return json.decode(content, type=HistoryEntry)
+    except (DecodeError, RecursionError) as problem:
+        raise ValueError(f"not an entry of a history: {problem}") from None
+
+
+class _Versioned(Struct):
+    schema: int
 
 
 def entry_of(trace: Trace, commit: str, date: str, peak_bytes: int | None = None) -> HistoryEntry:
@@ -276,3 +428,98 @@ def _places(a: Floats, b: Floats, splits: Sequence[int]) -> tuple[int, int]:
     found = places[_rank_sums(np.stack([_ranks(row) for row in rows]), places).argmax(axis=1)]
     first, last = np.quantile(found, [0.025, 0.975], method="nearest")
     return int(first), int(last)
+
+
+_COLUMNS = (
+    Column("step", "median_ns"),
+    Column("interval", lambda row: change_text(row.low_ns, row.high_ns), TEXT),
+    Column("kernels", "kernels"),
+    Column("fusions", "fusions"),
+    Column("memory", "peak_bytes"),
+)
+
+
+def page(found: HistoryDocument, *, every: bool = False, bars: bool = False) -> list[Table]:
+    """All changes and commits, or as many of the last ones as the first screen has room for.
+
+    With `bars` each step has one: a terminal is too narrow for them.
+    """
+    if every:
+        return _tables(found, len(found.rows), len(found.changes), bars=bars)
+    return fitted(lambda rows: _tables(found, rows, FIRST_CHANGES), len(found.rows))
+
+
+def _tables(found: HistoryDocument, most: int, changes: int, *, bars: bool = False) -> list[Table]:
+    """What changed, then the last commits, the newest at the end; a mark is beside those that
+    changed something.
+    """
+    shown = found.changes[max(len(found.changes) - changes, 0) :]
+    hidden = len(found.changes) - len(shown)
+    lines = [Line("EARLIER", f"{plural(hidden, 'change')} (--all)")] if hidden else []
+    lines += map(_line, shown)
+    # where no line says that the step time changed: whether it could have
+    if found.suspect is not None:
+        said = f"{_moved(found.suspect)} at {_commit(found.suspect)}, far outside of all runs"
+        lines.append(Line("INCONCLUSIVE", f"{said} before it; run it again: four runs decide"))
+    elif any(change.what == TIME for change in found.changes):
+        pass
+    elif not found.decidable:
+        said = "step time: a change needs four runs before it and four after it"
+        lines.append(Line("INCONCLUSIVE", said))
+    else:
+        lines.append(Line("SAME", "step time: no change beyond the noise between runs"))
+    runs = sum(row.runs for row in found.rows)
+    commits = len({row.commit for row in found.rows})
+    on = f"{found.device or 'CPU'} · torch {found.torch or 'unknown'}"
+    times = f"time per {found.unit}, {found.basis}"
+    where = f"{plural(commits, 'commit')}, {plural(runs, 'run')} · {on} · {times}"
+    longest = max(row.median_ns for row in found.rows)
+    changed = {change.commit for change in found.changes}
+    several = any(row.runs > 1 for row in found.rows)
+    step, *others = _COLUMNS
+    columns = [
+        Column("commit", lambda row: row.commit[:SHORT], WORDS),
+        Column("date", lambda row: row.date[:10], TEXT),
+        *([Column("runs", "runs")] if several else []),
+        step,
+        *([Column("", lambda row: _bar(row.median_ns / longest), WORDS)] if bars else []),
+        *others,
+        Column(" ", lambda row: "<" if row.commit in changed else " ", TEXT),
+    ]
+    before = len(found.rows) - most
+    more = f"{plural(before, 'earlier row')} (--all)" if before else ""
+    head = Table(lines=[Line("", where), *lines])
+    return [head, *([Table("", columns, found.rows[before:], more)] if most else [])]
+
+
+def _bar(part: float) -> str:
+    return "█" * max(round(BAR * part), 1)
+
+
+def _line(change: HistoryChange) -> Line:
+    at = _commit(change)
+    if change.what == TIME:
+        label = "SLOWER" if (change.ratio or 1) > 1 else "FASTER"
+        interval = f", interval {ratio_text(change.low)} to {ratio_text(change.high)}"
+        if change.first != change.last:
+            at += f", or between {change.first[:SHORT]} and {change.last[:SHORT]}"
+        return Line(label, f"{_moved(change, interval)} since {at}")
+    label = "TIMES" if change.what == "basis" else change.what.upper()
+    details = "; ".join(change.details[:DETAILS])
+    if more := len(change.details) - len(change.details[:DETAILS]):
+        details += f"; and {more:,} more (--json)"
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str):
+        sides = f"{before or 'unknown'} to {after or 'unknown'}, so times are not compared"
+    else:
+        sides = change_text(before, after, bytes_text if change.what == "memory" else count_text)
+    return Line(label, f"{sides} at {at}" + (f" ({details})" if details else ""))
+
+
+def _moved(change: HistoryChange, interval: str = "") -> str:
+    before, after = (side for side in (change.before, change.after) if not isinstance(side, str))
+    return f"{change_text(before, after)} ({ratio_text(change.ratio)}{interval})"
+
+
+def _commit(change: HistoryChange) -> str:
+    return f"{change.commit[:SHORT]} ({change.date[:10]})"

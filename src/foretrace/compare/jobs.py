@@ -1,15 +1,21 @@
-"""Two jobs of many ranks side by side: step time, exposed time, waits, stragglers, the network.
+"""`foretrace compare JOB_A JOB_B --json`: what changed between two jobs of many ranks.
 
-The steps are the repeats: each gives the time of its longest rank and the means over the ranks, and
-their spread is the noise (see `measure`). Idle time of the GPU is the host's, which the profiler
-slows: a job is faster only where the time in which its GPUs work changed as well.
+Step time, exposed time, waits, stragglers, the network. The steps are the repeats: each gives the
+time of its longest rank and the means over the ranks, and their spread is the noise (see
+`measure`). Idle time of the GPU is the host's, which the profiler slows: a job is faster only where
+the time in which its GPUs work changed as well.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from statistics import fmean
 
+from msgspec import Struct
+
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, fitted
+from foretrace.base.terminal import WIDTH, shorten
 from foretrace.base.units import (
     bytes_text,
     change_text,
@@ -19,10 +25,10 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.compare import documents
-from foretrace.compare.documents import ChangeEntry, CompareVerdict, LastRank, NetworkChange
+from foretrace.compare.documents import ChangeEntry, CompareVerdict
 from foretrace.compare.measure import measured, sample
-from foretrace.jobs.documents import JobCell, JobDocument, JobNetwork
+from foretrace.jobs.documents import JobCell, JobDocument, JobEntry, JobNetwork
+from foretrace.jobs.verdict import read_text
 
 SCHEMA = 1
 TRACES = "traces"
@@ -35,9 +41,76 @@ _WORDS = {
     "wait": "waits for late ranks",
     "idle": "GPU idle",
 }
+LARGEST = 1_000  # a ratio above is to next to nothing
+NAME = 48  # of a folder's name
 
 
-def compare_jobs(a: JobDocument, b: JobDocument) -> documents.CompareJobsDocument:
+class JobChange(Struct, frozen=True):
+    """A time per step in A and in B, B over A, and the noise of the steps as a fraction.
+
+    `what` is step (the longest rank), compute, exposed, wait or idle (means over the ranks).
+    `beyond` says whether the change is larger than the noise; null where that is not known.
+    """
+
+    what: str
+    a: float | None
+    b: float | None
+    ratio: float | None
+    noise: float | None
+    beyond: bool | None
+
+
+class LastRank(Struct, frozen=True):
+    """The rank that the others wait for most: how long each step (counted once, from the median
+    arrival on), how often it came last, and why.
+    """
+
+    rank: int
+    host: str
+    delays_ns: int
+    times_last: int
+    collectives: int
+    cause: str
+
+
+class NetworkChange(Struct, frozen=True):
+    """Bus bandwidth of equal collectives in 10^9 bytes per second: the medians of A and of B."""
+
+    collective: str
+    dtype: str
+    message_bytes: int
+    group_size: int | None
+    a: float | None
+    b: float | None
+    ratio: float | None
+
+
+class CompareJobsDocument(Struct, frozen=True):
+    """B compared with A. `steps_a` and `steps_b` count the whole steps that the times come from.
+
+    `last_a` and `last_b` are null where no rank makes the others wait. `changed` and `unchanged`
+    say the same in sentences.
+    """
+
+    schema: int
+    a: JobEntry
+    b: JobEntry
+    steps_a: int
+    steps_b: int
+    verdict: CompareVerdict
+    times: list[JobChange]
+    last_a: LastRank | None
+    last_b: LastRank | None
+    last: str
+    network: list[NetworkChange]
+    changed: list[str]
+    unchanged: list[str]
+
+
+DOCUMENTS = {"compare_jobs": CompareJobsDocument}
+
+
+def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
     """Compare job B with job A, each as `foretrace job` answers about it."""
     steps_a, steps_b = _steps(a), _steps(b)
     changes = {
@@ -60,11 +133,11 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> documents.CompareJobsDocumen
         text = f"{row.collective}, {bytes_text(row.message_bytes)}{size}: {rates}"
         said.append((text, row.ratio is None or abs(row.ratio - 1) > CLOSE))
     entries = [
-        documents.JobChange(what, each.a, each.b, each.ratio, each.noise, each.beyond)
+        JobChange(what, each.a, each.b, each.ratio, each.noise, each.beyond)
         for what, each in changes.items()
         if what in _WORDS
     ]
-    return documents.CompareJobsDocument(
+    return CompareJobsDocument(
         SCHEMA,
         a.job,
         b.job,
@@ -192,3 +265,45 @@ def _last_text(side: LastRank) -> str:
     host = f" ({side.host})" if side.host else ""
     cause = f" ({side.cause.replace('_', ' ')})" if side.cause else ""
     return f"rank {side.rank}{host} {time_text(side.delays_ns)} per step{cause}"
+
+
+_TIMES = (
+    Column("per step", "what", WORDS),
+    Column("A", "a", "ns"),
+    Column("B", "b", "ns"),
+    Column("B / A", lambda row: row.ratio if (row.ratio or 0) < LARGEST else None, "ratio"),
+    Column(
+        "noise",
+        lambda row: percent_text(row.noise) + (", within it" if row.beyond is False else ""),
+        TEXT,
+    ),
+)
+_RATES = (
+    Column("collective", "collective", WORDS),
+    Column("dtype", lambda row: row.dtype, WORDS),
+    Column("message", "message_bytes"),
+    Column("ranks", "group_size"),
+    Column("A", "a", "gbps"),
+    Column("B", "b", "gbps"),
+    Column("B / A", "ratio"),
+)
+
+
+def page(found: CompareJobsDocument, width: int = WIDTH) -> list[Table]:
+    """As many collectives as fit 25 lines."""
+    lines = []
+    for letter, job, steps in (("A", found.a, found.steps_a), ("B", found.b, found.steps_b)):
+        name = shorten(os.path.basename(job.path.rstrip("/")) or job.path, NAME)
+        text = f"{name} · {read_text(job)} · {plural(steps, 'whole step')}"
+        lines.append(Line(letter, text))
+    lines += [Line(found.verdict.answer.upper(), found.verdict.text), Line("LAST", found.last)]
+    means = "step: the longest rank; the rest: means over the ranks"
+    head = Table("", _TIMES, found.times, means, lines)
+
+    def tables(most: int) -> list[Table]:
+        left = len(found.network) - most
+        more = f"and {count_text(left)} more (--json)" if left else ""
+        rates = Table("Bus bandwidth, GB/s", _RATES, found.network[:most], more)
+        return [head, *([rates] if most else [])]
+
+    return fitted(tables, len(found.network), width)

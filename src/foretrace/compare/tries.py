@@ -1,4 +1,4 @@
-"""Two results of `foretrace try` side by side: which fixes pay in one of them alone.
+"""`foretrace compare A.json B.json --json` of two results of `foretrace try`: what changed.
 
 A fix is measured in turns with the script untouched, so that its ratio holds whatever else a run
 met: it changed where the intervals of the two ratios do not overlap, or where its results do.
@@ -6,14 +6,13 @@ met: it changed where the intervals of the two ratios do not overlap, or where i
 
 from __future__ import annotations
 
+import os
+
+from msgspec import Struct
+
+from foretrace.base.tables import WORDS, Column, Line, Table
 from foretrace.base.units import change_text, percent_text, ratio_text
-from foretrace.compare.documents import (
-    ChangeEntry,
-    CompareTriesDocument,
-    CompareVerdict,
-    TriedChange,
-    TriedSide,
-)
+from foretrace.compare.documents import ChangeEntry, CompareVerdict
 from foretrace.compare.measure import change
 from foretrace.read.tried import DIFFERS, KEPT, NO_GAIN, RAISED, TriedFix, TryDocument
 
@@ -21,6 +20,50 @@ SCHEMA = 1
 LOST, GAINED, LESS, MORE, SAME = "lost", "gained", "less", "more", "same"
 NOT_COMPARED = "not compared"
 ANSWERS = (LOST, GAINED, LESS, MORE, SAME, NOT_COMPARED)
+
+
+class TriedSide(Struct, frozen=True):
+    """One result: the script, where it ran, and the fixes that paid together."""
+
+    script: str
+    device: str
+    torch: str
+    found_by: str
+    best: list[str]
+
+
+class TriedChange(Struct, frozen=True):
+    """One fix in both results. `a` and `b` are how many times faster it made a step.
+
+    They are null where it was not measured. `answer` is lost (it paid in A alone), gained, less,
+    more, same (the intervals overlap) or not compared; `text` says it in a sentence. `base` are
+    the fixes that were on for both sides.
+    """
+
+    name: str
+    title: str
+    base: list[str]
+    a: float | None
+    b: float | None
+    answer: str
+    text: str
+
+
+class CompareTriesDocument(Struct, frozen=True):
+    """B compared with A. `untouched_ns` and `best_ns` are times per step; the noise of the best is
+    not known. `verdict` is about the untouched script.
+    """
+
+    schema: int
+    a: TriedSide
+    b: TriedSide
+    verdict: CompareVerdict
+    untouched_ns: ChangeEntry
+    best_ns: ChangeEntry
+    fixes: list[TriedChange]
+
+
+DOCUMENTS = {"compare_tries": CompareTriesDocument}
 
 
 def compare_tries(a: TryDocument, b: TryDocument) -> CompareTriesDocument:
@@ -99,3 +142,31 @@ def _words(fix: TriedFix) -> str:
     return ratio_text(fix.ratio) + {DIFFERS: " with other results", RAISED: " until it raised"}.get(
         fix.state, ""
     )
+
+
+def page(found: CompareTriesDocument) -> list[Table]:
+    """Both sides, the verdict, the fixes that changed, and a row for each that both measured."""
+    rows = [row for row in found.fixes if row.a is not None and row.b is not None]
+    times = f"{change_text(found.best_ns.a, found.best_ns.b)} ({ratio_text(found.best_ns.ratio)})"
+    a, b = (", then ".join(side.best) or "the script as it is" for side in (found.a, found.b))
+    lines = [
+        Line(letter, f"{os.path.basename(side.script)} · {side.device} · torch {side.torch}")
+        for letter, side in (("A", found.a), ("B", found.b))
+    ]
+    lines.append(Line(found.verdict.answer.upper(), found.verdict.text))
+    lines.append(Line("BEST", f"{times}: {a}" if a == b else f"{times}: {a} in A; {b} in B"))
+    lines += [
+        Line(row.answer.upper(), row.text) for row in found.fixes if row.answer in (LOST, GAINED)
+    ]
+    columns = [
+        Column("fix", lambda row: f"+ {row.title}" if row.base else row.title, WORDS),
+        Column("A", "a", "ratio"),
+        Column("B", "b", "ratio"),
+        Column(
+            "change", lambda row: "within the noise" if row.answer == SAME else row.answer, WORDS
+        ),
+    ]
+    known = (row for row in found.fixes if row.a is not None or row.b is not None)
+    rest = [Line("", row.text) for row in known if row.answer == NOT_COMPARED]
+    tables = [Table("", columns, rows) if rows else None, Table(lines=rest) if rest else None]
+    return [Table(lines=lines), *filter(None, tables)]

@@ -11,7 +11,8 @@ import msgspec
 from foretrace import memory
 from foretrace.check import documents as check
 from foretrace.compare import documents as compare
-from foretrace.compare import history_documents as history
+from foretrace.compare import forecast, history, tries
+from foretrace.compare import jobs as compared_jobs
 from foretrace.jobs import documents as job
 from foretrace.learn.lessons import documents as lesson
 from foretrace.look import documents as look
@@ -24,8 +25,8 @@ from foretrace.why import documents as why
 from foretrace.work.gemms import documents as gemms
 
 _MODULES = (
-    *(check, compare, explained, gemms, history, job, lab, lesson, look),
-    *(memory, memory_changes, oom, tried, why),
+    *(check, compare, compared_jobs, explained, forecast, gemms, history, job, lab, lesson, look),
+    *(memory, memory_changes, oom, tried, tries, why),
 )
 
 

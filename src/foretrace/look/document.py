@@ -22,7 +22,7 @@ from foretrace.trace.host import step_number
 from foretrace.trace.idle import unrecorded_wait
 from foretrace.trace.intervals import Bools
 from foretrace.trace.kernel_rows import per_call
-from foretrace.trace.metadata import device_of
+from foretrace.trace.metadata import TraceEntry, device_of
 from foretrace.trace.modules import CPU, ModuleWork
 from foretrace.trace.reach import gpu_time_below, is_view, work_below
 from foretrace.trace.serving import ServedBatch
@@ -47,7 +47,7 @@ def document(trace: Trace, findings: Findings) -> look.Look:
     )
     return look.Look(
         look.SCHEMA,
-        look.TraceEntry(*named, *counts),
+        TraceEntry(*named, *counts),
         LedgerEntry.of(trace.ledger),
         look.Totals(
             kernels=int(gpu.is_kernel.sum()),

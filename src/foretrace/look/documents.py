@@ -12,22 +12,10 @@ from msgspec import Struct
 
 from foretrace.base.display import Displayed
 from foretrace.read.ledger import LedgerEntry, LeftOut, NoteEntry
+from foretrace.trace.metadata import TraceEntry
 from foretrace.work.kernel_row import KernelRow
 
 SCHEMA = 4
-
-
-class TraceEntry(Struct):
-    """Where a trace comes from, and its size."""
-
-    path: str
-    source: str
-    device: str | None
-    arch: str | None
-    rank: int | None
-    events: int
-    steps: int
-    regions: int
 
 
 class Totals(Struct, frozen=True):

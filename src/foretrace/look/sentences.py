@@ -19,7 +19,6 @@ from foretrace.look.documents import (
     Look,
     LookVerdict,
     ServingRow,
-    TraceEntry,
     TraceMemory,
 )
 from foretrace.look.fixes import Predicted
@@ -38,6 +37,7 @@ from foretrace.look.predictions import first_text, next_fix, no_fix, then_text
 from foretrace.look.steering import FIX, IGNORED, RULE
 from foretrace.look.trust import MILD, trust_lines
 from foretrace.trace.bounds import PARTLY_IDLE
+from foretrace.trace.metadata import TraceEntry
 
 ROLES = 4  # that one phrase can name
 NAMED = 4  # rules or fixes that the line of ignored ones names

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from foretrace.base.terminal import plain
 from foretrace.compare import Comparison, compare, compare_two, document
 from foretrace.compare.documents import ComparedKernels, CompareDocument
-from foretrace.compare.marks import mark_text
 from foretrace.compare.sides import RepeatUnit, repeats
+from foretrace.compare.verdict import mark_text
 from foretrace.pages.page import Packed, pack
 from foretrace.pages.timeline import Timeline
 from foretrace.trace.arguments import json_text

@@ -30,8 +30,8 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
 from foretrace.base.tables import BULLET, WORDS, Table
 from foretrace.base.terminal import Section, plain
-from foretrace.compare import history_lines as history_page
-from foretrace.compare.history_documents import HistoryDocument
+from foretrace.compare.history import HistoryDocument
+from foretrace.compare.history import page as history_page
 
 # marks of direction, and marks without a width
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -190,6 +190,6 @@ class HistoryPage(Struct, frozen=True):
 
 def history_html(document: HistoryDocument) -> str:
     """The page of a history: tables alone."""
-    top, *rest = history_page.page(document, every=True, bars=True)
+    top, *rest = history_page(document, every=True, bars=True)
     data = HistoryPage(safe(top), [safe(section) for section in rest])
     return page("history", data)

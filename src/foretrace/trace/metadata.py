@@ -42,6 +42,19 @@ class About(Struct, frozen=True):
     job: str = ""  # the same text in all ranks of a job; empty where nothing is stated
 
 
+class TraceEntry(Struct):
+    """Where a trace comes from, and its size."""
+
+    path: str
+    source: str
+    device: str | None
+    arch: str | None
+    rank: int | None
+    events: int
+    steps: int
+    regions: int
+
+
 def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     """Read a header; a rank that it should name and does not is noted."""
     listed = header.get("deviceProperties")

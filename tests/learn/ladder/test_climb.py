@@ -17,7 +17,7 @@ import foretrace
 from foretrace.base.errors import UsageError
 from foretrace.check import check
 from foretrace.cli import main
-from foretrace.compare.sentences import published_of
+from foretrace.compare.articles import published_of
 from foretrace.learn.claims import OUTCOMES, claims
 from foretrace.learn.ladder import climb as climbing
 from foretrace.learn.ladder.lines import claim_pages, climb_markdown

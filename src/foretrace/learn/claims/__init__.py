@@ -5,7 +5,7 @@ H200), the `source` that states it, the heading it is under (`where`), its `sent
 words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `programs.toml`, perhaps
 `against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
 `card` marks what the card decides: a name, a time, a tile, registers. `missed` is the outcome of a
-miss, `a100` the number that the articles print (`compare/sentences`). A claim without a
+miss, `a100` the number that the articles print (`compare/articles`). A claim without a
 prediction says what `decides` it, or which other to `see`, whose sentence it has unless it brings
 its own.
 """

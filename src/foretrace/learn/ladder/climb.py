@@ -18,8 +18,9 @@ from foretrace.base.units import ratio_text, time_text
 from foretrace.check import check, parse
 from foretrace.check.verdict import Verdict
 from foretrace.compare import compare
+from foretrace.compare.articles import published
 from foretrace.compare.documents import ChangeEntry
-from foretrace.compare.sentences import changed_work, published, same_work
+from foretrace.compare.lines import changed_work, same_work
 from foretrace.learn.claims import (
     OUTCOMES,
     SAID_BY,

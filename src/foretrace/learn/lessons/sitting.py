@@ -21,7 +21,7 @@ from foretrace.base.notices import warn
 from foretrace.base.patterns import regex
 from foretrace.check import baseline
 from foretrace.check.verdict import Verdict
-from foretrace.compare.sentences import published
+from foretrace.compare.articles import published
 from foretrace.learn.lessons.documents import (
     AskedStep,
     HowMany,
