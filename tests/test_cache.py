@@ -153,4 +153,6 @@ def test_a_large_trace_is_counted_before_its_tables_are_loaded(
 
         monkeypatch.setattr(cache, "_unpacked", watched)
         foretrace.open(TRACE)
-    assert counted == [UNPACKED * TRACE.stat().st_size]
+    size = UNPACKED * TRACE.stat().st_size
+    [read] = counted
+    assert size <= read < size + 2000  # what the door unpacks to recognise it

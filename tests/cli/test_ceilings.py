@@ -98,7 +98,7 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(reading, "WORTHWHILE", 1 << 40)
     monkeypatch.setattr(budget.Budget, "check", slow)
     # its first bytes look like those of any trace
-    monkeypatch.setattr("foretrace.read.folder.refusal", lambda *_: None)
+    monkeypatch.setattr("foretrace.read.door.refusal", lambda *_: None)
     ran = run("look", str(folder), "--json", "--no-cache")
     answer = json.loads(ran.out)
     assert ran.code == 0

@@ -16,7 +16,7 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.read import unpack
 from foretrace.read.bytestream import open_stream
-from foretrace.read.folder import searched
+from foretrace.read.door import TraceFolder, open_any
 from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.unpack import Feed, gunzip, unzip, unzstd
 from sweep import examples
@@ -160,6 +160,6 @@ def test_wrong_fields_anywhere(seed: str, tmp_path: Path) -> None:
             data = changed(data, at, chooser.choice((*EXTREMES, b"%c" % chooser.randrange(256))))
         path.write_bytes(data)
         with contextlib.suppress(TraceError):
-            folder = searched(str(path), Limits())
-            for each in folder.traces if folder else [str(path)]:
+            found = open_any(str(path), Limits())
+            for each in found.traces if isinstance(found, TraceFolder) else [str(path)]:
                 sum(map(len, open_stream(each, Limits(), LedgerBuilder()).blocks))

@@ -18,7 +18,7 @@ import foretrace
 from foretrace import TraceError
 from foretrace.base.budget import Limits
 from foretrace.read import read, recordings
-from foretrace.read.folder import searched
+from foretrace.read.door import TraceFolder, open_any
 from foretrace.read.tables import KIND
 from read.test_nsys import made
 
@@ -150,8 +150,8 @@ def test_a_folder_lists_it_beside_an_export_of_nsight_systems(tmp_path: Path) ->
     (tmp_path / "run.pftrace").write_bytes(as_pftrace([launch], 10**18))
     made(tmp_path / "run.sqlite").close()
     sqlite3.connect(tmp_path / "notes.sqlite").executescript("create table notes (id INTEGER);")
-    found = searched(str(tmp_path), Limits())
-    assert found is not None
+    found = open_any(str(tmp_path), Limits())
+    assert isinstance(found, TraceFolder)
     assert [Path(path).name for path in found.traces] == ["run.pftrace", "run.sqlite"]
     refused = {Path(path).name: str(problem) for path, problem in found.files if problem}
     assert "without CUDA activity" in refused["notes.sqlite"]

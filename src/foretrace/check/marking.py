@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from foretrace.base import plugins
+from foretrace.base.budget import Limits
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
 from foretrace.base.units import percent_text, time_text
@@ -32,8 +33,9 @@ from foretrace.check.verdict import Verdict, Verdicts
 from foretrace.check.windows import Differs, NoSuchPlace, Scope, Unknown, windows_of
 from foretrace.check.words import GuessError, Selector, language
 from foretrace.jobs.documents import JobDocument
-from foretrace.trace.allocator.view import MemoryView, is_snapshot, view_of
-from foretrace.trace.opening import opened
+from foretrace.read.door import SnapshotFile, one_trace, open_any
+from foretrace.trace.allocator.view import MemoryView, view_of
+from foretrace.trace.opening import open_file, opened
 from foretrace.trace.trace import Trace
 
 
@@ -198,9 +200,12 @@ def check(
     `A`. Missing data is unknown, never a hit. A text that cannot be parsed, or a region that is not
     in the trace, is an error and stops no other. A snapshot of the allocator is marked as well.
     """
-    if not isinstance(trace, Trace) and is_snapshot(trace):
-        return check_snapshot(view_of(os.fspath(trace)), guesses)
-    evidence = Evidence(opened(trace))
+    if not isinstance(trace, Trace):
+        found = open_any(trace)
+        if isinstance(found, SnapshotFile):
+            return check_snapshot(view_of(found.path), guesses)
+        trace = open_file(one_trace(found), Limits(), cache=True)
+    evidence = Evidence(trace)
     other = Evidence(opened(against)) if against is not None else None
     return _each(
         guesses,

@@ -52,7 +52,7 @@ def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as
     from foretrace.look.fixes import fixes
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
-    b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))
+    b = None if is_fix else reading.trace(then)
     use.warn_of_loss(b)
     questions = asked(a, b)
     known = questions_page(a, then)

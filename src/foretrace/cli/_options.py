@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from foretrace.base.budget import Limits
     from foretrace.jobs.documents import JobDocument
     from foretrace.jobs.whole_job import Job
+    from foretrace.read.door import Opened
     from foretrace.read.run_record import RecordedRun
     from foretrace.trace.trace import Trace
 
@@ -32,22 +33,9 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 
-class TracePath(click.Path):
-    """A path, or the short name of a recording that ships with foretrace (`mlp_eager`).
-
-    The shell completes file names. Nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
-    """
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        """Replace a short name by the path of the recording; a file of that name comes first."""
-        from foretrace.read.recordings import opened_as
-
-        return super().convert(opened_as(os.fsdecode(value)), param, ctx)
-
-
-PATH = TracePath(readable=False)
+# of anything that `read.door` opens: nothing is checked, so that names, `-` and
+# `ARCHIVE.zip::MEMBER` pass; the shell completes file names
+PATH = click.Path(readable=False)
 DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 
@@ -101,26 +89,49 @@ class Reading(NamedTuple):
     limits: Limits
     ray: str | None = None
 
-    def trace(self, path: str, captures: str | None = None) -> Trace:
+    def opened(self, path: str, *kinds: type[Opened], by_name: bool = False) -> Opened:
+        """What a path is, where the command takes it; else the error names the one that does."""
+        from foretrace.read.door import open_any, refused
+
+        found = open_any(path, self.limits, by_name=by_name)
+        if not isinstance(found, kinds):
+            raise refused(found)
+        return found
+
+    def trace(self, given: str | Opened, captures: str | None = None) -> Trace:
         """Open one trace."""
+        from foretrace.read.door import TraceFile, TraceFolder, one_trace
+
+        found = self.opened(given, TraceFile, TraceFolder) if isinstance(given, str) else given
         with lean():
-            from foretrace.trace import opening
+            from foretrace.trace.opening import open_file
 
-            return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
+            return open_file(one_trace(found), self.limits, self.cache, captures)
 
-    def job(self, path: str, ranks: str | None = None, steps: str | None = None) -> Job:
+    def is_job(self, given: Opened) -> bool:
+        """Whether a path means several traces: a folder or zip of them, or a place in a store."""
+        from foretrace.read.door import NamedFiles, TraceFolder
+
+        several = isinstance(given, TraceFolder) and len(given.traces) > 1
+        several = several or isinstance(given, NamedFiles)
+        if self.ray is not None and not several:
+            what = "is not a folder or zip of several traces"
+            raise UsageError(f"--ray reads a job: {given.path} {what}")
+        return several
+
+    def job(self, given: Opened, ranks: str | None = None, steps: str | None = None) -> Job:
         """Open all ranks of a job; traces that nothing makes ranks of one job are refused."""
         from foretrace import jobs
 
         found = jobs.read(
-            path, ranks=ranks, steps=steps, ray=self.ray, limits=self.limits, cache=self.cache
+            given, ranks=ranks, steps=steps, ray=self.ray, limits=self.limits, cache=self.cache
         )
         if found.separate:
             found.close()
             raise UsageError(
-                f"{path}: {len(found.facts)} separate traces: no common job in their headers or "
-                "names, and no collective. All in one table: foretrace look "
-                f"{path}; two side by side: foretrace compare A B"
+                f"{given.path}: {len(found.facts)} separate traces: no common job in their headers "
+                "or names, and no collective. All in one table: foretrace look "
+                f"{given.path}; two side by side: foretrace compare A B"
             )
         return found
 
@@ -341,31 +352,11 @@ def width() -> int:
     return min(max(shutil.get_terminal_size((100, 25)).columns, 80), 200)
 
 
-def is_job(path: str, reading: Reading) -> bool:
-    """Whether a path means several traces: a folder or zip of them, or a place in a store."""
-    from foretrace.read.folder import searched
-
-    if "://" in path:
-        return True
-    inside = searched(path, reading.limits)
-    several = inside is not None and len(inside.traces) > 1
-    if reading.ray is not None and not several:
-        raise UsageError(f"--ray reads a job: {path} is not a folder or zip of several traces")
-    return several
-
-
-def is_snapshot(path: str, reading: Reading) -> bool:
-    """Whether a file is a pickle: of all that is read, snapshots of torch's allocator are."""
-    from foretrace.read import snapshot
-
-    return os.path.isfile(path) and snapshot.is_snapshot(path, reading.limits)
-
-
-def job_at(path: str, reading: Reading) -> JobDocument:
+def job_at(given: Opened, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
     from foretrace.jobs.summary import summarize
 
-    with reading.job(path) as job:
+    with reading.job(given) as job:
         found = summarize(job)
     warn_of_left_out([f"{each.path}: {each.text} [{each.code}]" for each in found.left_out])
     return found

@@ -14,6 +14,7 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from foretrace.check import Guess
     from foretrace.check.verdict import Verdict
+    from foretrace.read.door import Opened
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -73,7 +74,7 @@ def command(
     from foretrace.check.guess_files import given
     from foretrace.check.marking import document
     from foretrace.check.parsing import parse_job_or_error, parse_or_error
-    from foretrace.trace.allocator.view import is_snapshot
+    from foretrace.read.door import NamedFiles, SnapshotFile, TraceFile, TraceFolder
 
     if write:
         if texts or files or against or form == "markdown":
@@ -88,13 +89,14 @@ def command(
         return 1 if reading.fails(opened) else 0
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
-    if not is_snapshot(trace) and use.is_job(trace, reading):
+    found = reading.opened(trace, TraceFile, TraceFolder, SnapshotFile, NamedFiles)
+    if not isinstance(found, SnapshotFile) and reading.is_job(found):
         if against:
             raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
-        verdicts, lost = _of_job(trace, given(texts, files, parse_job_or_error), reading)
+        verdicts, lost = _of_job(found, given(texts, files, parse_job_or_error), reading)
     else:
         guesses = given(texts, files, parse_or_error)
-        verdicts, lost = _of_trace(trace, guesses, against, reading)
+        verdicts, lost = _of_trace(found, guesses, against, reading)
     text = pages.verdicts_text(verdicts) if whole else pages.verdicts_page(verdicts)
     use.answer(
         form,
@@ -113,28 +115,29 @@ Guesses = Sequence["Guess | Verdict"]
 Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data was lost
 
 
-def _of_trace(path: str, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
+def _of_trace(found: Opened, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
     """A trace, or a snapshot of the allocator, which has predictions about memory alone."""
     from foretrace.check import check
     from foretrace.check.marking import check_snapshot
-    from foretrace.trace.allocator.view import is_snapshot, view_of
+    from foretrace.read.door import SnapshotFile
+    from foretrace.trace.allocator.view import view_of
 
-    if is_snapshot(path):
-        view = view_of(path, reading.limits)
+    if isinstance(found, SnapshotFile):
+        view = view_of(found.path, reading.limits)
         return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
-    opened = reading.trace(path)
+    opened = reading.trace(found)
     other = reading.trace(against) if against else None
     use.warn_of_loss(opened, other)
     return check(opened, guesses, other), reading.fails(opened, other)
 
 
-def _of_job(path: str, guesses: Guesses, reading: use.Reading) -> Marked:
+def _of_job(job: Opened, guesses: Guesses, reading: use.Reading) -> Marked:
     from foretrace.check.marking import check_job
     from foretrace.check.parsing import OF_A_TRACE
     from foretrace.check.verdict import Verdict
-    from foretrace.read.folder import resolve
+    from foretrace.read.door import one_trace
 
     if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
-        resolve(path, reading.limits)  # names the traces to choose from
-    found = use.job_at(path, reading)
+        one_trace(job)  # names the traces to choose from
+    found = use.job_at(job, reading)
     return check_job(found, guesses), reading.strict and bool(found.left_out)

@@ -14,6 +14,7 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from foretrace.cli._settings import Settings
     from foretrace.compare.fail_if import Gate, Outcome
+    from foretrace.read.door import Opened
 
 MOST = 26  # one letter each
 _FAIL_IF = (
@@ -76,29 +77,31 @@ def command(
     from foretrace.cli._settings import settings
     from foretrace.compare import compare, document
     from foretrace.compare.lines import comparison_markdown, comparison_text
-    from foretrace.read.tried import read_tried
+    from foretrace.read.door import NamedFiles, TraceFile, TraceFolder, TryResult
 
     project = settings(isolated=isolated)
     gates = partial(_gates, conditions, project)
-    before, after = (read_tried(path) for path in (a, b))
-    if before or after:
-        if not (before and after) or more or region or compile_seconds:
+    kinds = (TraceFile, TraceFolder, NamedFiles, TryResult)
+    before, after = (reading.opened(path, *kinds) for path in (a, b))
+    if isinstance(before, TryResult) or isinstance(after, TryResult):
+        measured = [each.document for each in (before, after) if isinstance(each, TryResult)]
+        if len(measured) < 2 or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
         from foretrace.compare import tries
 
-        changed = tries.compare_tries(before, after)
+        changed = tries.compare_tries(*measured)
         outcomes = [gate.check(changed) for gate in gates("tries")]
         use.answer_in_sections(form, changed, lambda: tries.page(changed))
         return 1 if _fails(outcomes, form) else 0
-    several = [use.is_job(path, reading) for path in (a, b)]
+    several = [reading.is_job(each) for each in (before, after)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
-        return _jobs(a, b, form, gates("jobs"), reading)
+        return _jobs(before, after, form, gates("jobs"), reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
     wanted_gates = gates("traces")
-    traces = [reading.trace(path) for path in (a, b, *more)]
+    traces = [reading.trace(path) for path in (before, after, *more)]
     use.warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in wanted_gates]
@@ -138,7 +141,7 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     return any(outcome.met for outcome in outcomes)
 
 
-def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
+def _jobs(a: Opened, b: Opened, form: str, gates: list[Gate], reading: use.Reading) -> int:
     from foretrace.compare.jobs import compare_jobs, page
 
     jobs = [use.job_at(path, reading) for path in (a, b)]

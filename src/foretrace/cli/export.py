@@ -128,6 +128,7 @@ def _share(path: str, form: str, out: str | None, keep: str, reading: use.Readin
     from foretrace.base.units import plural
     from foretrace.pages.export import publish
     from foretrace.pages.export.allowed import KEEP
+    from foretrace.read.door import SnapshotFile, TraceFile, TraceFolder
 
     if not out:
         raise UsageError(f"--to {form}: pass -o {'FOLDER' if form == 'shared' else 'BUCKET'}")
@@ -135,8 +136,9 @@ def _share(path: str, form: str, out: str | None, keep: str, reading: use.Readin
         raise UsageError(f"-o {out}: copies go into a folder, where each gets a name of its own")
     wanted = publish.parse_keep(keep)
     target = publish.Folder(Path(out)) if form == "shared" else publish.HubBucket(out)
+    found = reading.opened(path, TraceFile, TraceFolder, SnapshotFile)
     lost, regions = False, dict[str, None]()
-    for copy in publish.copies(path, target, wanted, reading.limits, cache=reading.cache):
+    for copy in publish.copies(found, target, wanted, reading.limits, cache=reading.cache):
         click.echo(f"{copy.place}{' (was there)' if copy.there else ''}")
         if copy.perfetto:
             click.echo(f"  {copy.perfetto}")

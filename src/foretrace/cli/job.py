@@ -58,13 +58,15 @@ def command(
     from foretrace.jobs.lanes import default_ranks, lanes
     from foretrace.jobs.reading import numbers
     from foretrace.jobs.summary import summarize
+    from foretrace.read.door import NamedFiles, TraceFile, TraceFolder
 
     if timeline is not None and form == "json" and not (html or perfetto):
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
     chosen = numbers("--timeline", timeline)
     for path in filter(None, (html, perfetto)):
         use.new_file(path, overwrite=overwrite)
-    with reading.job(traces, ranks, steps) as job:
+    kinds = (TraceFile, TraceFolder, NamedFiles)
+    with reading.job(reading.opened(traces, *kinds, by_name=True), ranks, steps) as job:
         found = summarize(job)
         wanted_ranks = chosen or default_ranks(found)
         beside = lanes(job, wanted_ranks) if chosen or html or perfetto else None

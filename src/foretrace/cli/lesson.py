@@ -109,21 +109,22 @@ def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitt
     """The lesson of that number or name, or one on a trace; and the name that progress has."""
     from foretrace.learn import lessons
     from foretrace.learn.lessons.sitting import Sitting
+    from foretrace.read.recordings import opened_as
 
     if not any(word in (str(each.number), each.name) for each in lessons.lessons()):
-        path = str(use.PATH.convert(word, None, None))
+        path = opened_as(word)
         looks_like_one = path == "-" or any(mark in path for mark in ("/", "::", ".json"))
         if looks_like_one or os.path.exists(path):
             if folder:
                 raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
             from foretrace.learn.lessons.own import own_sitting
-            from foretrace.read.folder import searched
+            from foretrace.read.door import TraceFile, TraceFolder
 
-            inside = searched(path, reading.limits)
-            if inside is not None and len(inside.traces) > 1:
-                count = len(inside.traces)
+            found = reading.opened(path, TraceFile, TraceFolder)
+            if isinstance(found, TraceFolder) and len(found.traces) > 1:
+                count = len(found.traces)
                 raise UsageError(f"{path} contains {count} traces: a lesson is about one")
-            return own_sitting(reading.trace(path)), ""
+            return own_sitting(reading.trace(found)), ""
     chosen = lessons.lesson(word)
     if folder is None:
         return Sitting(chosen, reading.trace), chosen.name

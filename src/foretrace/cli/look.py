@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +13,11 @@ from foretrace.base.units import plural
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from msgspec import Struct
-
     from foretrace.base.tables import Table
     from foretrace.look.overview import Overview
     from foretrace.look.steering import Steering
-    from foretrace.read.folder import FolderContents
+    from foretrace.read.door import Opened, TraceFolder
     from foretrace.read.ledger import LedgerEntry, NoteEntry
-
-    # the document, what draws it, and why --strict must fail, if so
-    Answer = tuple[Struct, Callable[[], list[Table]], str]
 
 FOLDER = click.Path(exists=True)
 CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
@@ -135,123 +129,125 @@ def command(
         predicted = predict_fixes(opened, fix, steering)
         use.answer_in_sections(form, predicted, lambda: page_of_fixes(predicted))
         return 1 if reading.fails(opened) else 0
-    from foretrace.read.folder import searched
-    from foretrace.read.tried import read_tried
+    from foretrace.read.door import TraceFile, TraceFolder, TryResult
 
-    if tried := read_tried(trace):
+    found = reading.opened(trace, TraceFile, TraceFolder, TryResult)
+    if isinstance(found, TryResult):
         from foretrace.record.tries.lines import page as try_page
 
-        use.answer_in_sections(form, tried, lambda: try_page(tried))
+        document = found.document
+        use.answer_in_sections(form, document, lambda: try_page(document))
         return 0
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
             f"--beside needs --region NAME, at most {MOST_BESIDE} traces, and no --json"
         )
-    inside = searched(trace, reading.limits)
-    if inside is not None and len(inside.traces) > 1:
+    if isinstance(found, TraceFolder) and len(found.traces) > 1:
         if region is not None or captures is not None:
             option = "--captures" if region is None else "--region"
             raise UsageError(
-                f"{trace} contains {len(inside.traces)} traces; choose one for {option}"
+                f"{found.path} contains {len(found.traces)} traces; choose one for {option}"
             )
-        whole = any(wanted.values())
-        document, page, odd = _look_set(trace, inside, reading, steering, whole=whole)
-    else:
-        found, odd = _look(trace, inside, reading, captures, steering)
-        document, page = found.look, partial(_page, found, wanted, explain, top)
-        if region is not None and beside:
-            page = partial(_beside, [trace, *beside], region, reading)
-        elif region is not None:
-            page = partial(_region, trace, region, captures, top, reading)
-    use.answer_in_sections(form, document, page)
-    if reading.strict and odd:
-        use.say(f"--strict: {odd}")
-        return 1
-    return 0
+        return _several(found, form, reading, steering, whole=any(wanted.values()))
+    overview = _look(found, reading, captures, steering)
 
+    def page() -> list[Any]:
+        if region is not None:
+            return _region([found, *beside], region, captures, top, reading)
+        if explain is not None:
+            from foretrace.learn.manual import explained
 
-def _odd(ledgers: Sequence[LedgerEntry], notes: Sequence[NoteEntry] = (), left_out: int = 0) -> str:
-    """Why --strict must fail; empty where it need not."""
-    every = [*notes, *(note for ledger in ledgers for note in ledger.notes)]
-    words = list(dict.fromkeys(note.code for note in every if note.severity != "info"))
-    for how in ("repaired", "skipped"):
-        if count := sum(getattr(ledger, how) for ledger in ledgers):
-            words.append(f"{plural(count, 'record')} {how}")
-    return ", ".join([*words, f"{plural(left_out, 'file')} left out"] if left_out else words)
+            return explained(overview.look, explain)
+        from foretrace.look import lines
+
+        parts = [name for name in EVERY if name != "modules" or overview.look.modules]
+        return use.parts_page(lines, overview, wanted, top, parts)
+
+    use.answer_in_sections(form, overview.look, page)
+    left_out = len(found.problems) if isinstance(found, TraceFolder) else 0
+    return _code(reading, [overview.look.ledger], left_out=left_out)
 
 
 def _look(
-    trace: str,
-    inside: FolderContents | None,
-    reading: use.Reading,
-    captures: str | None,
-    steering: Steering,
-) -> tuple[Overview, str]:
-    """One trace, and why --strict must fail; files beside it that cannot be read are odd."""
+    found: Opened, reading: use.Reading, captures: str | None, steering: Steering
+) -> Overview:
+    """One trace; the document has no place for files beside it that cannot be read."""
     from foretrace.look.reading import overview_of
+    from foretrace.read.door import TraceFolder, one_trace
     from foretrace.read.run_record import read_run
 
+    path = one_trace(found)
     cache, limits = reading.cache, reading.limits
     with use.lean():
-        found = overview_of(trace, cache=cache, limits=limits, captures=captures, steering=steering)
-    use.warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
-    left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
-    use.warn_of_left_out(left_out)  # the document of one trace has no place for them
-    return found, _odd([found.look.ledger], left_out=len(left_out))
+        overview = overview_of(
+            path, cache=cache, limits=limits, captures=captures, steering=steering
+        )
+    use.warn_of_record(found.path, read_run(path))
+    if isinstance(found, TraceFolder):
+        use.warn_of_left_out([str(problem) for _, problem in found.problems])
+    return overview
 
 
-def _page(found: Overview, parts: dict[str, bool], explain: str | None, top: int) -> list[Any]:
-    from foretrace.look import lines as look_page
+def _several(
+    folder: TraceFolder, form: str, reading: use.Reading, steering: Steering, *, whole: bool
+) -> int:
+    from foretrace.look.reading import look_set
+    from foretrace.look.set_lines import first_screen, sections
+    from foretrace.trace.opening import shown
 
-    if explain is not None:
-        from foretrace.learn.manual import explained
+    looks = look_set(folder, reading.limits, cache=reading.cache, steering=steering)
+    root = shown(folder.path)
 
-        return explained(found.look, explain)
-    every = [name for name in EVERY if name != "modules" or found.look.modules]
-    return use.parts_page(look_page, found, parts, top, every)
+    def page() -> list[Table]:
+        return sections(root, looks) if whole else first_screen(root, looks, use.width())
+
+    use.answer_in_sections(form, looks, page)
+    ledgers = [look.ledger for look in looks.traces]
+    return _code(reading, ledgers, looks.notes, len(looks.left_out))
 
 
 def _region(
-    trace: str, name: str, captures: str | None, top: int, reading: use.Reading
+    given: Sequence[Opened | str],
+    name: str,
+    captures: str | None,
+    top: int,
+    reading: use.Reading,
 ) -> list[Table]:
-    from foretrace.look import look_region
-    from foretrace.look.lines import region_page
-
-    return region_page(look_region(reading.trace(trace, captures), name), top)
-
-
-def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Table]:
+    """The region of a trace; with others, what it launches in each, side by side."""
     from foretrace.learn.ladder import rungs
     from foretrace.look import look_region
-    from foretrace.look.lines import beside_page
-    from foretrace.trace.opening import shown
+    from foretrace.look.lines import beside_page, region_page
 
-    found = []
-    traces = [reading.trace(path) for path in paths]
-    for path, trace in zip(paths, traces, strict=True):
-        sequences = look_region(trace, region).sequences
-        if not sequences:
-            raise UsageError(f"{region} launches nothing in {shown(path)}")
-        name = PurePath(shown(path)).name.removesuffix(".gz").removesuffix(".json")
-        found.append((name, sequences[0]))
+    traces = [reading.trace(each, captures if each is given[0] else None) for each in given]
+    regions = [look_region(trace, name) for trace in traces]
+    if len(regions) == 1:
+        return region_page(regions[0], top)
+    columns = []
+    for trace, region in zip(traces, regions, strict=True):
+        if not region.sequences:
+            raise UsageError(f"{name} launches nothing in {trace.path}")
+        title = PurePath(trace.path).name.removesuffix(".gz").removesuffix(".json")
+        columns.append((title, region.sequences[0]))
     recorded = traces[0].run.rung.name
     layers = next((rung.layers for rung in rungs() if rung.name == recorded), ())
-    return beside_page(region, found, layers)
+    return beside_page(name, columns, layers)
 
 
-def _look_set(
-    trace: str, inside: FolderContents, reading: use.Reading, steering: Steering, *, whole: bool
-) -> Answer:
-    from foretrace.look.reading import look_set
-    from foretrace.trace.opening import shown
-
-    found = look_set(trace, inside, reading.limits, cache=reading.cache, steering=steering)
-
-    def page() -> list[Table]:
-        from foretrace.look.set_lines import first_screen, sections
-
-        root = shown(trace)
-        return sections(root, found) if whole else first_screen(root, found, use.width())
-
-    ledgers = [look.ledger for look in found.traces]
-    return found, page, _odd(ledgers, found.notes, len(found.left_out))
+def _code(
+    reading: use.Reading,
+    ledgers: Sequence[LedgerEntry],
+    notes: Sequence[NoteEntry] = (),
+    left_out: int = 0,
+) -> int:
+    """1 where --strict was given and something is odd, which is then named."""
+    every = [*notes, *(note for ledger in ledgers for note in ledger.notes)]
+    odd = list(dict.fromkeys(note.code for note in every if note.severity != "info"))
+    for how in ("repaired", "skipped"):
+        if count := sum(getattr(ledger, how) for ledger in ledgers):
+            odd.append(f"{plural(count, 'record')} {how}")
+    if left_out:
+        odd.append(f"{plural(left_out, 'file')} left out")
+    if not (reading.strict and odd):
+        return 0
+    use.say(f"--strict: {', '.join(odd)}")
+    return 1

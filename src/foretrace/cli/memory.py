@@ -11,6 +11,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.read.door import Opened
     from foretrace.read.snapshot_tables import Snapshot
     from foretrace.trace.allocator.view import MemoryView
 
@@ -60,7 +61,9 @@ def command(
         from foretrace.memory.changes import memory_changes
         from foretrace.memory.lines import changes_page
 
-        sides = [memory_document(_held(path, reading)) for path in (snapshot, other)]
+        sides = [
+            memory_document(_held(_opened(path, reading), reading)) for path in (snapshot, other)
+        ]
         changed = memory_changes(*sides)
         use.answer_in_sections(form, changed, lambda: changes_page(changed, top=top))
         return 1 if reading.strict and any(side.lost for side in sides) else 0
@@ -80,8 +83,9 @@ def command(
     from foretrace.memory.lines import page
 
     target = use.new_file(html, overwrite=overwrite) if html else None
-    held = _held(snapshot, reading)
-    views = _views(snapshot, held, reading)
+    opened = _opened(snapshot, reading)
+    held = _held(opened, reading)
+    views = _views(opened.path, held, reading)
     found = memory_document(held, views)
 
     use.answer_in_sections(form, found, lambda: page(found, top=top))
@@ -89,7 +93,7 @@ def command(
         from foretrace.pages.memory_html import memory_html
         from foretrace.pages.page import write_page
 
-        use.say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
+        use.say(f"wrote {write_page(target, memory_html(found, views), [opened.path])}")
     return 1 if reading.strict and found.lost else 0
 
 
@@ -108,13 +112,22 @@ def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
     return views
 
 
-def _held(path: str, reading: use.Reading) -> Snapshot:
-    """A snapshot, or the memory events of a trace."""
-    from foretrace.read.snapshot import read_snapshot
-    from foretrace.trace.allocator.view import is_trace
+def _opened(path: str, reading: use.Reading) -> Opened:
+    from foretrace.read.door import SnapshotFile, TraceFile, TraceFolder
 
-    if not is_trace(path):
-        return read_snapshot(path, reading.limits)
+    return reading.opened(path, SnapshotFile, TraceFile, TraceFolder)
+
+
+def _held(found: Opened, reading: use.Reading) -> Snapshot:
+    """A snapshot, or the memory events of a trace."""
+    from foretrace.read.door import SnapshotFile, TraceFile
+    from foretrace.read.snapshot import read_snapshot
+
+    # what is no JSON either is refused as a snapshot
+    unknown = isinstance(found, TraceFile) and found.doubt and found.doubt.code != "E_NO_EVENTS"
+    if isinstance(found, SnapshotFile) or found.path == "-" or unknown:
+        return read_snapshot(found.path, reading.limits)
     from foretrace.memory.from_trace import snapshot_of_trace
 
-    return snapshot_of_trace(reading.trace(path), path)
+    trace = reading.trace(found)
+    return snapshot_of_trace(trace, trace.path)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from foretrace.look.steering import Steering
+    from foretrace.read.door import Opened
 
 
 @click.command("report", epilog="See: foretrace docs report")
@@ -51,25 +52,30 @@ def command(
     from foretrace.pages import write_report
     from foretrace.pages.page import write_page
     from foretrace.pages.report import marked_guesses, read_answer, try_html
-    from foretrace.read.tried import TryDocument, read_tried
+    from foretrace.read.door import NamedFiles, SnapshotFile, TraceFile, TraceFolder, TryResult
+    from foretrace.read.tried import TryDocument
     from foretrace.record.lab_documents import LadderDocument
 
     target = use.new_file(out, overwrite=overwrite)
     alone = step is None and not ladder and not tried
-    if len(traces) == 1 and (result := read_tried(traces[0])):
+    kinds: list[type[Opened]] = [TraceFile, TraceFolder]
+    if len(traces) == 1:
+        kinds += [TryResult, SnapshotFile, NamedFiles]
+    found = [reading.opened(path, *kinds) for path in traces]
+    if isinstance(result := found[0], TryResult):
         if not alone or guess or guesses:
             raise UsageError("the page of a try takes no option of a trace")
-        click.echo(str(write_page(target, try_html(result), [traces[0]])))
+        click.echo(str(write_page(target, try_html(result.document), [result.path])))
         return 0
-    if len(traces) == 1 and use.is_snapshot(traces[0], reading):
+    if isinstance(found[0], SnapshotFile):
         if not alone or guess or guesses:
             raise UsageError("the page of a memory snapshot takes no option of a trace")
-        return _memory(traces[0], target, reading)
-    if len(traces) == 1 and use.is_job(traces[0], reading):
+        return _memory(found[0].path, target, reading)
+    if len(traces) == 1 and reading.is_job(found[0]):
         if not alone:
             raise UsageError("the page of a job has no --step, no --ladder and no --tried")
-        return _job(traces[0], target, guess, guesses, reading)
-    opened = [reading.trace(trace) for trace in traces]
+        return _job(found[0], target, guess, guesses, reading)
+    opened = [reading.trace(each) for each in found]
     written = write_report(
         target,
         opened,
@@ -98,7 +104,7 @@ def _memory(path: str, target: Path, reading: use.Reading) -> int:
 
 
 def _job(
-    path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
+    job_path: Opened, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
     from foretrace.base.files import write_text
     from foretrace.check.guess_files import given
@@ -109,7 +115,7 @@ def _job(
     from foretrace.pages.job_report import job_html
 
     guesses = given(texts, [file] if file else [], parse_job_or_error)
-    with reading.job(path) as job:
+    with reading.job(job_path) as job:
         found = summarize(job)
         beside = lanes(job, default_ranks(found))
     marked = document(check_job(found, guesses)) if guesses else None

@@ -31,12 +31,13 @@ def command(
     from foretrace.base.budget import waiting
     from foretrace.base.terminal import plain
     from foretrace.pages.serve.run import prepare, prepare_snapshot
+    from foretrace.read.door import SnapshotFile, TraceFile, TraceFolder
     from foretrace.trace.opening import open_all
 
-    path = path or use.project_traces()
+    found = reading.opened(path or use.project_traces(), TraceFile, TraceFolder, SnapshotFile)
     cache, limits = reading.cache, reading.limits
-    snapshot = use.is_snapshot(path, reading)
-    opened = open_all(path, cache=cache, limits=limits) if reading.strict and not snapshot else []
+    snapshot = isinstance(found, SnapshotFile)
+    opened = open_all(found, cache=cache, limits=limits) if reading.strict and not snapshot else []
     odd = [trace for trace in opened if trace.ledger.lost_data]
     for trace in odd:
         notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
@@ -46,10 +47,10 @@ def command(
         return 1
 
     if snapshot:
-        server, sockets, address = prepare_snapshot(path, port=port, limits=limits)
+        server, sockets, address = prepare_snapshot(found.path, port=port, limits=limits)
     else:
         server, sockets, address = prepare(
-            path, port=port, limits=limits, cache=cache, steering=steering
+            found, port=port, limits=limits, cache=cache, steering=steering
         )
     click.echo(address)
     with use.in_browser(address, wanted=not no_browser), waiting():

@@ -98,12 +98,12 @@ def _compared(traces: Sequence[Trace]) -> str:
 def _tried() -> str:
     from foretrace.learn.lessons.lines import tried_text
     from foretrace.read import recordings
-    from foretrace.read.tried import read_tried
+    from foretrace.read.door import TryResult, open_any
 
     [(name, file)] = recordings.tries().items()
-    document = read_tried(str(file))
-    assert document is not None
-    return tried_text(name, document, bold=use.shows_bold(), width=use.width())
+    result = open_any(file)
+    assert isinstance(result, TryResult)
+    return tried_text(name, result.document, bold=use.shows_bold(), width=use.width())
 
 
 def _report(traces: Sequence[Trace], card: str, out: str) -> str:

@@ -56,16 +56,19 @@ def command(
     foretrace why torch_trace.log
     """
     from foretrace.read.compiler import one_run, read
+    from foretrace.read.door import CompilerLog, TraceFile, TraceFolder
     from foretrace.trace.compiled.assemble import assemble
     from foretrace.why import explain, load, refuse_many, trace_of
 
-    refuse_many(path)
-    logs = read(path, reading.limits)
-    found = trace_of(path, logs.path, reading.limits)
-    trace = reading.trace(found) if found else None
+    kinds = (TraceFile, TraceFolder, CompilerLog)
+    given = reading.opened(path, *kinds)
+    refuse_many(given.path)
+    logs = read(given.path, reading.limits)
+    found = trace_of(given, logs.path, reading.limits)
+    trace = reading.trace(TraceFile(found)) if found else None
     logs = one_run(logs) if trace is None else trace.compiler_records.own_run(logs)
     use.warn_of_loss(trace)
-    other = load(against, reading.limits) if against else None
+    other = load(reading.opened(against, *kinds).path, reading.limits) if against else None
     why = explain(assemble(logs), trace, other)
 
     def page() -> list[Section]:

@@ -9,11 +9,11 @@ from foretrace.base.errors import TraceError
 from foretrace.base.units import plural
 from foretrace.jobs import reading
 from foretrace.jobs.whole_job import Job
-from foretrace.read.folder import nothing_in
+from foretrace.read.door import Opened, nothing_in, open_any
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Opened,
     *,
     ranks: str | None = None,
     steps: str | None = None,
@@ -28,9 +28,11 @@ def read(
     no file can be read, this raises.
     """
     chosen = reading.numbers("--ranks", ranks)
-    job = Job(os.fspath(path), reading.numbers("--steps", steps))
+    of_steps, bounds = reading.numbers("--steps", steps), limits or Limits()
+    opened = open_any(path, bounds, by_name=True)
+    job = Job(opened.path, of_steps)
     try:
-        found = reading.list_files(job.path, limits or Limits())
+        found = reading.list_files(opened, bounds)
         job.left_out.extend(found.left_out)
         files = reading.of_ranks(found.files, chosen)
         if ray is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import sys
 from collections import deque
@@ -30,17 +29,14 @@ from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.units import bytes_text, span_text, whole
 from foretrace.jobs.reduce import answer, size_of
 from foretrace.jobs.whole_job import FileAnswer
-from foretrace.read.bytestream import UNPACKED, open_regular
-from foretrace.read.folder import NAMED_LIKE_A_TRACE, searched
+from foretrace.read.bytestream import UNPACKED
+from foretrace.read.door import NamedFiles, Opened, TraceFolder
 from foretrace.read.kineto.parallel import cores
 from foretrace.read.ledger import LeftOut
-from foretrace.read.remote import SMALL, files_below, is_remote
-from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 from foretrace.read.workers import spread
 from foretrace.trace import opening
 from foretrace.trace.metadata import rank_in_name
 
-MEMBERS = 1 << 14  # of a zip that holds a job: it has many ranks with short names
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that time
 _BASE, _PER_BYTE = 128 << 20, 4  # memory of a process: its own, and for each byte of JSON
 RETRIES = 3  # of a Ray task whose worker or node died
@@ -61,39 +57,14 @@ class JobFiles(Struct, frozen=True):
     limits: Limits
 
 
-def list_files(path: str, limits: Limits) -> JobFiles:
-    """The files of a job. Raises `TraceError` where nothing can be listed."""
-    if _is_zip(path):
-        limits = replace(limits, members=max(limits.members, MEMBERS))
-        with open_regular(path, SMALL) as file, open_zip(file, path, limits) as archive:
-            packed = {info.filename: info.compress_size for info in archive.infolist()}
-            members = {f"{path}::{name}": packed[name] for name in files_in(archive)}
-        return JobFiles(_named(members), [], limits)
-    if is_remote(path):
-        try:
-            return JobFiles(_named(files_below(path)), [], limits)
-        except OSError as problem:
-            raise unreadable(path, problem, "check the address and the credentials") from None
-    found = searched(path, limits)
-    if found is None:
-        return JobFiles({path: size_of(path)}, [], limits)
-    left_out = [opening.refused(each, problem) for each, problem in found.files if problem]
-    return JobFiles({each: size_of(each) for each in found.traces}, left_out, limits)
-
-
-def _is_zip(path: str) -> bool:
-    if is_remote(path):
-        return path.lower().endswith(".zip")
-    if not os.path.isfile(path):
-        return False
-    with open_regular(path, SMALL) as file:
-        return file.read(len(ZIP)) == ZIP
-
-
-def _named(files: dict[str, int]) -> dict[str, int]:
-    """Those named like a trace: to look at the content of each would read a part of it twice."""
-    chosen = (each for each in sorted(files) if re.search(NAMED_LIKE_A_TRACE, each))
-    return {each: files[each] for each in chosen if not each.lower().endswith(".zip")}
+def list_files(found: Opened, limits: Limits) -> JobFiles:
+    """The files of a job."""
+    if isinstance(found, NamedFiles):
+        return JobFiles(found.files, [], found.limits)
+    if isinstance(found, TraceFolder):
+        left_out = [opening.refused(*problem) for problem in found.problems]
+        return JobFiles(found.sizes, left_out, limits)
+    return JobFiles({found.path: size_of(found.path)}, [], limits)
 
 
 def of_ranks(files: Mapping[str, int], ranks: frozenset[int] | None) -> dict[str, int]:

@@ -47,7 +47,6 @@ from foretrace.jobs.whole_job import (
 )
 from foretrace.read import cache as store
 from foretrace.read import entries, remote
-from foretrace.read.folder import resolve
 from foretrace.read.ledger import NoteEntry
 from foretrace.read.tables import NONE
 from foretrace.trace import opening
@@ -297,20 +296,19 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
 
     Raises `TraceError` where the file cannot be read.
     """
-    wanted = resolve(path, limits)
-    stamp = _stamp(wanted) if cache and keeps_everything(limits) else None
+    stamp = _stamp(path) if cache and keeps_everything(limits) else None
     entry = entries.named("part", stamp, opening.program())
     kept = _kept(entry) if stamp else None
     if kept:
         return kept
-    with budget.ceiling(opening.shown(wanted), limits):
-        trace = opening.load_alone(wanted, limits, use_kept=bool(stamp), keep=False)
+    with budget.ceiling(opening.shown(path), limits):
+        trace = opening.load_alone(path, limits, use_kept=bool(stamp), keep=False)
         if (merged := len(trace.tables.merged)) > 1:  # which rank waits for which is not recorded
             what = f"{merged} ranks were merged into this file"
             hint = "give the files that the ranks wrote"
             raise TraceError("E_MERGED", trace.path, what, hint=hint)
-        part = reduced(trace, size_of(wanted))
-        if stamp and stamp == _stamp(wanted):
+        part = reduced(trace, size_of(path))
+        if stamp and stamp == _stamp(path):
             with budget.waiting():  # the time to write an entry does not count
                 entries.write(entry, [msgspec.msgpack.encode(part)])
     return part

@@ -23,7 +23,7 @@ from foretrace.look.steering import Steering
 from foretrace.read import cache as store
 from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
-from foretrace.read.folder import FolderContents, nothing_in, resolve
+from foretrace.read.door import TraceFolder, nothing_in
 from foretrace.read.ledger import LeftOut, NoteEntry
 from foretrace.read.run_record import content_beside, snapshot_beside
 from foretrace.trace import opening
@@ -49,9 +49,9 @@ def overview_of(
 ) -> Overview:
     """The overview of one trace; that of an unchanged large trace comes from the cache."""
     bounds = limits or Limits()
-    wanted, cache = resolve(path, bounds), cache and keeps_everything(bounds)
-    kept = _kept(wanted, steering, captures) if cache else None
-    return kept or _made(wanted, bounds, cache, captures, steering)
+    cache = cache and keeps_everything(bounds)
+    kept = _kept(path, steering, captures) if cache else None
+    return kept or _made(path, bounds, cache, captures, steering)
 
 
 def _kept(wanted: str, steering: Steering, captures: str | None = None) -> Overview | None:
@@ -174,16 +174,15 @@ OTHERS = (
 
 
 def look_set(
-    path: str,
-    inside: FolderContents,
+    folder: TraceFolder,
     limits: Limits,
     *,
     cache: bool,
     steering: Steering = ALL,
 ) -> LookSet:
     """Look at each trace in a folder or zip. Raises `TraceError` when none can be read."""
-    left_out = [refused(each, problem) for each, problem in inside.files if problem]
-    paths, looks, members = inside.traces, [], []
+    left_out = [refused(each, problem) for each, problem in folder.problems]
+    paths, looks, members = folder.traces, [], []
     for done, found in enumerate(overviews(paths, limits, cache, steering), start=1):
         notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
@@ -195,9 +194,11 @@ def look_set(
     notices.report()
     left_out.sort(key=lambda each: each.path)
     if not looks:
-        raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
+        raise nothing_in(
+            folder.path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out]
+        )
     notes = [NoteEntry.of(note) for note in set_notes(members)]
-    if inside.others:
-        notes.append(NoteEntry("other_files", "info", inside.others, OTHERS))
+    if folder.others:
+        notes.append(NoteEntry("other_files", "info", folder.others, OTHERS))
     job = [member.path for member in ranks_of_one_job(members)]
     return LookSet(SCHEMA, looks, notes, left_out, job)

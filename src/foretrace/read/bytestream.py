@@ -101,6 +101,11 @@ def _is_protobuf(first: bytes) -> bool:
     return first.startswith(b"\n") and (not json or b"\x12" in first[:64])
 
 
+def is_converted(first: bytes) -> bool:
+    """Whether a file begins in a format that is turned into JSON."""
+    return first.startswith(_SQLITE) or _is_perfetto(first)
+
+
 def _is_perfetto(first: bytes) -> bool:
     other = any(sign in first for sign in (b"/host:", b"/device:", b"XSpace"))
     return _is_protobuf(first) and not other
@@ -148,15 +153,20 @@ class ByteStream(Struct):
 
 
 def open_stream(
-    path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = lambda *_: None
+    path: str,
+    limits: Limits,
+    ledger: LedgerBuilder,
+    watch: Watch = lambda *_: None,
+    handle: IO[bytes] | None = None,
 ) -> ByteStream:
     """Open `path` (`-` is stdin, `a.zip::member` one member, `s3://…` a file in a bucket) and peel
-    its containers off.
+    its containers off; `handle` is the file where it is open already.
     """
     label = "<stdin>" if path == "-" else path
     archive, _, member = path.partition("::")
     inside = bool(member) and not os.path.exists(path)
-    handle = open_regular(archive, SMALL) if inside else open_regular(path, BLOCK)
+    if handle is None:
+        handle = open_regular(archive, SMALL) if inside else open_regular(path, BLOCK)
     size = _size(handle)
     if inside:
         raw, first = read_member(handle, archive, member, limits, ledger, watch), ZIP
@@ -170,11 +180,16 @@ def open_stream(
 
 
 def first_bytes(path: str, limits: Limits, most: int, until: bytes | None = None) -> bytes:
-    """The start of a file, unpacked: about `most` bytes, or less after eight blocks, or where the
-    pattern `until` is found.
+    """The start of a file, unpacked."""
+    return start_of(open_stream(path, limits, LedgerBuilder()), most, until)
+
+
+def start_of(stream: ByteStream, most: int, until: bytes | None = None) -> bytes:
+    """The next bytes: about `most`, or less after eight blocks, or where the pattern `until` is
+    found.
     """
     held = b""
-    for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
+    for block in islice(stream.blocks, 8):
         held += block
         if len(held) >= most or (until and re.search(until, held)):
             break

@@ -8,7 +8,6 @@ tables.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.units import bytes_text
 from foretrace.read import unpickle
-from foretrace.read.bytestream import first_bytes, open_stream, reported
+from foretrace.read.bytestream import open_stream, reported
 from foretrace.read.ledger import CODES, LedgerBuilder
 from foretrace.read.run_record import SNAPSHOTS
 from foretrace.read.snapshot_tables import (
@@ -185,11 +184,3 @@ def trace_beside(snapshot: str) -> Path | None:
     stem = snapshot.removesuffix(SNAPSHOTS[0])
     found = (Path(stem + end) for end in (".json.gz", ".json"))
     return None if stem == snapshot else next((path for path in found if path.is_file()), None)
-
-
-def is_snapshot(path: str, limits: Limits) -> bool:
-    """Whether a file begins as a pickle does."""
-    try:
-        return re.match(rb"\x80[\x02-\x05]", first_bytes(path, limits, 2)) is not None
-    except TraceError:  # reading it says what is wrong
-        return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from msgspec import DecodeError, Struct, json
 
 from foretrace.base.errors import UsageError
@@ -103,16 +101,9 @@ class TryDocument(Struct, frozen=True):
     schema: int = SCHEMA
 
 
-def read_tried(path: str) -> TryDocument | None:
-    """What `foretrace try --json` printed into a file; None where the file is anything else."""
-    if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
-        return None
-    try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except OSError:  # whoever reads traces says why
-        return None
-    if not all(mark in text for mark in MARKS):
+def read_tried(path: str, text: bytes) -> TryDocument | None:
+    """What `foretrace try --json` printed into a file; None where the text is anything else."""
+    if len(text) > MOST_BYTES or not all(mark in text for mark in MARKS):
         return None
     try:
         return json.decode(text, type=TryDocument)

@@ -12,8 +12,7 @@ from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError
 from foretrace.base.version import __version__
 from foretrace.read import captures as captures_of
-from foretrace.read.folder import resolve, searched
-from foretrace.read.recordings import opened_as
+from foretrace.read.door import Opened, TraceFolder, one_trace, open_any
 
 if TYPE_CHECKING:
     from foretrace.read.captures import CaptureFile
@@ -38,10 +37,14 @@ def open(  # noqa: A001 - the public name: `foretrace.open`
     it. Raises `foretrace.TraceError` when the file is not a readable trace.
     """
     bounds = limits or Limits()
-    cache = cache and keeps_everything(bounds)
-    wanted = resolve(opened_as(os.fspath(path)), bounds)
-    folder = None if captures is None else os.fspath(captures)
-    return load(wanted, bounds, use_kept=cache, keep=cache, captures=folder)
+    wanted = one_trace(open_any(path, bounds))
+    return open_file(wanted, bounds, cache, None if captures is None else os.fspath(captures))
+
+
+def open_file(path: str, limits: Limits, cache: bool, captures: str | None = None) -> Trace:
+    """Open a trace whose path the door has recognised."""
+    cache = cache and keeps_everything(limits)
+    return load(path, limits, use_kept=cache, keep=cache, captures=captures)
 
 
 def opened(trace: Trace | str | os.PathLike[str]) -> Trace:
@@ -50,15 +53,15 @@ def opened(trace: Trace | str | os.PathLike[str]) -> Trace:
 
 
 def open_all(
-    folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
+    folder: str | os.PathLike[str] | Opened, *, cache: bool = True, limits: Limits | None = None
 ) -> list[Trace]:
     """Open every trace in a folder or zip, by path; each ledger also has the notes on the set."""
     from foretrace.trace.metadata import Member, set_notes
 
     bounds = limits or Limits()
-    found = searched(os.fspath(folder), bounds)
-    paths = [os.fspath(folder)] if found is None else found.traces
-    opened = [open(path, cache=cache, limits=bounds) for path in paths]
+    found = open_any(folder, bounds)
+    paths = found.traces if isinstance(found, TraceFolder) else [one_trace(found)]
+    opened = [open_file(path, bounds, cache) for path in paths]
     abouts = [(each, each.about) for each in opened]
     notes = set_notes(
         [Member(e.path, of.rank, of.world_size, e.tables.base_ns, of.job) for e, of in abouts]

@@ -15,7 +15,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
 from foretrace.read.compiler import manifest_of
 from foretrace.read.compiler.bundle import NAMED, SUFFIX, names_in
-from foretrace.read.folder import refusal, searched
+from foretrace.read.door import Opened, TraceFile, TraceFolder, open_any
 from foretrace.trace.compiled import load
 
 if TYPE_CHECKING:
@@ -37,28 +37,26 @@ def explain(run: CompilerRun, trace: Trace | None = None, other: CompilerRun | N
     return explained(run, trace, other)
 
 
-def trace_of(path: str, bundle: str, limits: Limits) -> str | None:
-    """The trace of the logs in `bundle`, which `path` led to; None where there is none.
+def trace_of(found: Opened, bundle: str, limits: Limits) -> str | None:
+    """The trace of the logs in `bundle`, which a path led to; None where there is none.
 
     A bundle names its trace. A folder of logs may hold one. A log by itself has none.
     """
-    if os.path.isfile(path):
-        return path if path != bundle and refusal(path, limits) is None else None
+    if isinstance(found, TraceFile) and found.doubt is None:
+        return found.path
     if not os.path.isdir(bundle):
         return None
     stem = bundle.rstrip("/").removesuffix(SUFFIX)
     named = manifest_of(bundle)
     beside = [os.path.join(os.path.dirname(stem), os.path.basename(named.trace))] if named else []
     beside += [stem + end for end in ENDS] if stem != bundle.rstrip("/") else []
-    return next(filter(os.path.isfile, beside), None) or _inside(bundle, limits)
-
-
-def _inside(folder: str, limits: Limits) -> str | None:
-    found = searched(folder, limits)
-    traces = found.traces if found else []
+    if trace := next(filter(os.path.isfile, beside), None):
+        return trace
+    inside = found if found.path == bundle else open_any(bundle, limits)
+    traces = inside.traces if isinstance(inside, TraceFolder) else []
     if len(traces) > 1:
         listed = ", ".join(os.path.basename(each) for each in traces[:4])
-        raise UsageError(f"{folder} contains {len(traces)} traces; choose one: {listed}")
+        raise UsageError(f"{bundle} contains {len(traces)} traces; choose one: {listed}")
     return traces[0] if traces else None
 
 

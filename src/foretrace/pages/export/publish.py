@@ -18,13 +18,12 @@ from msgspec import Struct
 
 from foretrace.base import files
 from foretrace.base.budget import Limits, waiting
-from foretrace.base.errors import MissingError, TraceError, UsageError
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.pages.export import chrome
 from foretrace.pages.export.allowed import KEEP, AllowList
 from foretrace.pages.export.handoff import PERFETTO
 from foretrace.read import captures, compiler
-from foretrace.read.folder import searched
-from foretrace.read.snapshot import is_snapshot
+from foretrace.read.door import Opened, SnapshotFile, TraceFolder, nothing_in, open_any
 from foretrace.trace import opening
 from foretrace.trace.trace import Trace
 
@@ -54,7 +53,7 @@ def parse_keep(text: str) -> frozenset[str]:
 
 
 def copies(
-    path: str,
+    path: str | Opened,
     target: Folder | HubBucket,
     keep: frozenset[str] = frozenset(),
     limits: Limits | None = None,
@@ -63,19 +62,17 @@ def copies(
 ) -> Iterator[SharedCopy]:
     """Copy one trace, or every trace of a folder or zip."""
     limits = limits or Limits()
-    found = searched(path, limits)
-    paths = [path] if found is None else found.traces
-    if not paths:
-        hint = "give a folder with *.json or *.json.gz traces"
-        raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
-    traces = [each for each in paths if not is_snapshot(each, limits)]
-    if not traces:
+    found = open_any(path, limits)
+    if isinstance(found, SnapshotFile):
         why = "a memory snapshot is not copied: its stacks name your files and functions"
-        raise UsageError(f"{path}: {why}; foretrace memory FILE --html PAGE shows it")
+        raise UsageError(f"{found.path}: {why}; foretrace memory FILE --html PAGE shows it")
+    traces = found.traces if isinstance(found, TraceFolder) else [found.path]
+    if not traces:
+        raise nothing_in(found.path, [])
     allowed, there = AllowList(keep), target.names()
     with files.scratch() as folder:
         for each in traces:
-            trace = opening.open(each, cache=cache, limits=limits)
+            trace = opening.open_file(each, limits, cache)
             before, name = len(allowed.hashed), f"{_stem(trace, keep)}.json.gz"
             if name not in there:
                 copy = redact(trace, folder, allowed, name)

@@ -19,7 +19,6 @@ from contextlib import suppress
 from functools import cached_property, partial
 from itertools import pairwise
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,8 +35,7 @@ from foretrace.pages.changes import MARKS, Compared, all_marks, compared
 from foretrace.pages.page import Packed, pack, seen
 from foretrace.pages.timeline import CONFIG, Bands, Timeline, edges
 from foretrace.pages.trace_facts import facts
-from foretrace.read.folder import nothing_in, refusal, searched
-from foretrace.read.snapshot import is_snapshot
+from foretrace.read.door import Opened, TraceFile, TraceFolder, nothing_in, open_any
 from foretrace.read.tables import KINDS, WORK_KINDS
 from foretrace.trace import opening
 from foretrace.trace.intervals import Ints
@@ -66,19 +64,19 @@ class Catalog(Struct, frozen=True):
     snapshots: list[Entry]
 
 
-def catalog(root: str, limits: Limits) -> Catalog:
-    """The traces of a folder or zip, or the one trace `root`; links out of it are not followed."""
-    found = searched(root, limits)
-    files = [(root, None)] if found is None else found.files
-    is_file = found is None and root != "-"
-    if is_file and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
+def catalog(path: str | Opened, limits: Limits) -> Catalog:
+    """The traces of a folder or zip, or the one trace; links out of it are not followed."""
+    found = open_any(path, limits)
+    root, folder = found.path, found if isinstance(found, TraceFolder) else None
+    files = folder.files if folder else [(root, None)]
+    if (
+        isinstance(found, TraceFile)
+        and root != "-"
+        and (_bytes(root) <= QUICK_BYTES or found.doubt)
+    ):
         # says in one line why it is not a trace, before anything is served
-        opening.open(root, cache=False, limits=limits)
-    pickles = [
-        path
-        for path in (sorted(map(str, Path(root).rglob("*.pickle*"))) if found else [])
-        if _inside(path, root) and is_snapshot(path, limits)
-    ]
+        opening.open_file(root, limits, cache=False)
+    pickles = [each for each in folder.snapshots if _inside(each, root)] if folder else []
     inside = [each for each in files if _inside(each[0], root) and each[0] not in pickles]
     paths = [path for path, problem in inside if problem is None]
     if not paths and not pickles:
@@ -119,7 +117,7 @@ def prepared(
     entry: Entry, limits: Limits, cache: bool, steering: Steering | None = None
 ) -> tuple[PreparedTrace, Trace]:
     """What the viewer keeps of a trace, and the trace."""
-    trace = opening.open(entry.path, cache=cache, limits=limits)
+    trace = opening.open_file(entry.path, limits, cache)
     notices.report("laying out the timeline")
     timeline = Timeline(trace)
     notices.report("applying the rules")
@@ -255,7 +253,7 @@ class Library:
                 self._together = {key: found for key, found in held if closed not in key}
 
     def _again(self, entry: Entry) -> Callable[[], Trace]:
-        return partial(opening.open, entry.path, cache=self.cache, limits=self.limits)
+        return partial(opening.open_file, entry.path, self.limits, self.cache)
 
     def together(self, numbers: tuple[int, ...]) -> Together | None:
         """What changed between these traces; None while one of them is still being opened."""

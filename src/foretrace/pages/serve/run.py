@@ -12,6 +12,7 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.look.steering import Steering
 from foretrace.pages.serve.library import Entry, Library, catalog
+from foretrace.read.door import Opened
 
 if TYPE_CHECKING:
     import uvicorn
@@ -35,7 +36,7 @@ def packages() -> Iterator[None]:
 
 
 def prepare(
-    root: str,
+    root: str | Opened,
     *,
     port: int = 0,
     limits: Limits | None = None,

@@ -1,12 +1,8 @@
-"""The memory of one device: what every analysis of a snapshot reads.
-
-Which file is a snapshot of the allocator, and the views of its devices.
-"""
+"""The memory of one device: what every analysis of a snapshot reads."""
 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +11,6 @@ import numpy as np
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
-from foretrace.base.patterns import regex
 from foretrace.read.run_record import snapshot_beside
 from foretrace.read.snapshot import read_snapshot
 from foretrace.read.snapshot_tables import ACTION, NO_STACK, History, Numbers, Snapshot
@@ -227,20 +222,6 @@ class MemoryView:
         """The bytes of the allocation that failed, where one did."""
         at = self.history.failed_at  # where none failed, the number of events
         return int(self.history.size[at]) if at < self.lives.events else None
-
-
-_TRACE = regex(r"\.json(?:\.(?:gz|xz|zst))?$")
-_NAMED = regex(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
-
-
-def is_snapshot(path: object) -> bool:
-    """Whether a path is named like a snapshot of the allocator."""
-    return isinstance(path, str | os.PathLike) and bool(_NAMED.search(os.fspath(path)))
-
-
-def is_trace(path: str) -> bool:
-    """Whether a path is named like a trace."""
-    return bool(_TRACE.search(path))
 
 
 def view_of(path: str, limits: Limits | None = None) -> MemoryView:
