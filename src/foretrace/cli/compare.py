@@ -119,6 +119,8 @@ def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
     """The conditions of the command line, or without any those of the project's file that are about
     such a comparison: a file has one list for traces, jobs and tries.
     """
+    if not conditions and not project.fail_if:
+        return []
     from foretrace.compare.fail_if import fitting_gates, parse_gate
 
     if conditions:

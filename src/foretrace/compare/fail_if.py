@@ -19,17 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
 from foretrace.check.grammar import Pattern, items, match
 from foretrace.check.words import Amount, Compare, GuessError, split
-from foretrace.compare.documents import ChangeEntry
-from foretrace.compare.jobs import CompareJobsDocument, JobChange
-from foretrace.compare.tries import CompareTriesDocument
-from foretrace.compare.verdict import Comparison
-
-Found = Comparison | CompareJobsDocument | CompareTriesDocument
 
 TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches", "ops")
@@ -62,22 +57,24 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One condition: `limit` is a ratio B/A (`is_ratio`), a time in ns, or a count."""
+    """One condition on `traces`, `jobs` or `tries`: `limit` is a ratio B/A (`is_ratio`), a time in
+    ns, or a count.
+    """
 
     text: str
+    of: str
     quantity: str
     compare: Compare
     limit: Amount
     is_ratio: bool
 
-    def check(self, found: Found) -> Outcome:
-        """Judge the comparison; `UsageError` when it does not have the quantity."""
-        a, b, noise = _sides(found, self.quantity)
+    def check(self, found: Any) -> Outcome:
+        """Judge a comparison; `UsageError` when it does not have the quantity."""
+        a, b, noise = _SIDES[self.of](found, self.quantity)
         ratio = _ratio(a, b)
         measured = ratio if self.is_ratio else b
         if measured is None:
-            sides = "traces" if isinstance(found, Comparison) else "jobs"
-            problem = f"{self.quantity} is not recorded in both {sides}"
+            problem = f"{self.quantity} is not recorded in both {self.of}"
             raise UsageError(f"--fail-if {self.text!r} cannot be decided: {problem}")
         met = self.compare.of(measured, self.limit) == "hit"
         shown = count_text if self.quantity in (*COUNTS, LOST) else time_text
@@ -93,7 +90,7 @@ def parse_gate(text: str, of: str = "traces") -> Gate:
     except GuessError as error:
         raise error.suggesting("", "--fail-if cannot be parsed") from None
     limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
-    return Gate(text, args[first], args["compare"], limit.exact, "ratio" in args)
+    return Gate(text, of, args[first], args["compare"], limit.exact, "ratio" in args)
 
 
 def fitting_gates(texts: Sequence[str], of: str, place: str) -> list[Gate]:
@@ -122,16 +119,19 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return b / a if a else float("inf") if b else 1.0
 
 
-def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str]:
-    """The quantity in A and in B, and the words for the noise of a time."""
-    if isinstance(found, CompareTriesDocument) and quantity == LOST:
+def _of_tries(found: Any, quantity: str) -> tuple[float | None, float | None, str]:
+    if quantity == LOST:
         return 0, sum(fix.answer == LOST for fix in found.fixes), ""
-    if isinstance(found, CompareTriesDocument):
-        change: ChangeEntry = getattr(found, f"{quantity}_ns")
-        return change.a, change.b, _noise(change) if change.noise is not None else ""
-    if isinstance(found, CompareJobsDocument):
-        time = next(each for each in found.times if each.what == quantity)
-        return time.a, time.b, _noise(time)
+    change = getattr(found, f"{quantity}_ns")
+    return change.a, change.b, _noise(change) if change.noise is not None else ""
+
+
+def _of_jobs(found: Any, quantity: str) -> tuple[float | None, float | None, str]:
+    time = next(each for each in found.times if each.what == quantity)
+    return time.a, time.b, _noise(time)
+
+
+def _of_traces(found: Any, quantity: str) -> tuple[float | None, float | None, str]:
     if quantity == "ops":
         a, b = (sum(op.calls for op in side.ops.values()) for side in (found.a, found.b))
         return a, b, ""
@@ -141,11 +141,15 @@ def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str
         # Two recordings of a CPU would pass for ever.
         no_gpu = not (a or b) and found.gpu_ns.a is None and found.gpu_ns.b is None
         return (None, None, "") if no_gpu else (a, b, "")
-    value: ChangeEntry = getattr(found, f"{quantity}_ns")
+    value = getattr(found, f"{quantity}_ns")
     return value.a, value.b, _noise(value)
 
 
-def _noise(value: ChangeEntry | JobChange) -> str:
+# The quantity in A and in B, and the words for the noise of a time.
+_SIDES = {"traces": _of_traces, "jobs": _of_jobs, "tries": _of_tries}
+
+
+def _noise(value: Any) -> str:
     if value.noise is None:
         return "; one repeat: noise unknown"
     within = ", within the noise" if value.beyond is False else ""

@@ -1,21 +1,17 @@
 """A comparison for people: the verdict and one line a change first, tables on demand; sentences.
 
-Names are given as the trace has them. Two kinds of sentences need more than the comparison. A
-fusion saves memory traffic: what one kernel writes is still in L2 for the next if L2 holds all that
-either of them moves, and then the traffic takes less time than HBM's. A matmul may change its
-kernel because a size crossed a boundary of the card's map. This is said only if both traces are of
-the map's card, the matmuls differ in one size, and the map has exactly the kernels of the traces.
+Names are given as the trace has them. A fusion saves memory traffic: what one kernel writes is
+still in L2 for the next if L2 holds all that either of them moves, and then the traffic takes less
+time than HBM's.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
-
-import msgspec
 
 from foretrace.base import tables
 from foretrace.base.tables import BESIDE, TEXT, WORDS, Column, Line, Table, bulleted, fitted
@@ -42,9 +38,6 @@ from foretrace.trace.metadata import device_of
 from foretrace.trace.modules import PYTHON
 from foretrace.work.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.work.device import Device
-from foretrace.work.gemms import table
-from foretrace.work.gemms.documents import MatmulSize
-from foretrace.work.gemms.table import GemmMap, crossed, differing, gemm_point
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PARTS = ("times", "kernels", "ops")  # shown on demand
@@ -413,42 +406,6 @@ def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
     return f"{text}. {fits}: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM."
 
 
-def _crossed(known: GemmMap, pairs: list[tuple[Kernel, Kernel]]) -> Iterator[str]:
-    for a, b in pairs:
-        before, after = matmul_of(a), matmul_of(b)
-        if before is None or after is None or a.name == b.name:
-            continue
-        between = crossed(known, (before, a.name), (after, b.name))
-        name = differing(before, after)
-        if not between or not name:
-            continue
-        size, first = name.upper(), between[0]
-        others = {each: getattr(before, each) for each in ("m", "n", "k") if each != name}
-        fixed = ", ".join(f"{each.upper()} = {value}" for each, value in others.items())
-        where = f"between {size} = {first.last} and {size} = {first.first}"
-        if len(between) > 1:
-            where = f"{len(between)} times on the way, first {where}"
-        yield (
-            f"The kernel changed ({a.short} to {b.short}) because {size} went from "
-            f"{getattr(before, name)} to {getattr(after, name)}: for {fixed} the "
-            f"map of the {known.facts.device} changes it {where}."
-        )
-
-
-def matmul_of(kernel: Kernel) -> MatmulSize | None:
-    """The matmul that a kernel computed; None where the trace does not say."""
-    if kernel.shapes is None:
-        return None
-    # sizes and types, as `sides.py` writes them: two JSON lists with a blank between
-    at = kernel.shapes.find('] ["')
-    try:
-        dims = msgspec.json.decode(kernel.shapes[: at + 1], type=list[list[int]])
-        types = msgspec.json.decode(kernel.shapes[at + 2 :], type=list[str])
-    except msgspec.DecodeError:
-        dims, types = [], []
-    return gemm_point(kernel.op, dims, types, kernel.name)
-
-
 def changed(found: Comparison) -> tuple[str, ...]:
     """Everything that differs; empty for a trace compared with itself."""
     per = f"per {found.unit.word}"
@@ -473,11 +430,15 @@ def changed(found: Comparison) -> tuple[str, ...]:
         rows = [row for row in rows if (row[0].bytes_saved or 0) >= LEAST]
         rows.sort(key=lambda row: -(row[0].bytes_saved or 0))
         traffic_lines = [_traffic_line(device, each, word) for each, word in rows[:LARGEST]]
-    changed = [(pair.a, pair.b) for pair in found.kernels.changed]
-    matmuls = [(a, b) for a, b in changed if a and b and a.role == b.role == "gemm"]
-    card = found.a.trace.about.device
-    known = table.of_device(card) if card == found.b.trace.about.device and matmuls else None
-    crossings = [] if known is None else list(dict.fromkeys(_crossed(known, matmuls)))[:MOST]
+    pairs = [(pair.a, pair.b) for pair in found.kernels.changed]
+    matmuls = [
+        (a, b) for a, b in pairs if a and b and a.role == b.role == "gemm" and a.name != b.name
+    ]
+    card, crossings = found.a.trace.about.device, list[str]()
+    if matmuls and card == found.b.trace.about.device:
+        from foretrace.compare.crossings import crossing_lines  # few comparisons need the map
+
+        crossings = list(dict.fromkeys(crossing_lines(card, matmuls)))[:MOST]
     lines += [*traffic_lines, *crossings]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 

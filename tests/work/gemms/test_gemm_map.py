@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import foretrace
-from foretrace.compare.lines import matmul_of
+from foretrace.compare.crossings import matmul_of
 from foretrace.compare.sides import choose, launch_recorded, launched, repeats
 from foretrace.read import recordings
 from foretrace.work.gemms import table
