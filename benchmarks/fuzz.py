@@ -49,8 +49,8 @@ from foretrace.jobs import summary as job_summary
 from foretrace.look import lines as look_page
 from foretrace.look import rules, summarize
 from foretrace.look.documents import FixEntry, Look, StepTime
-from foretrace.look.fixes_lines import page_of_fixes
-from foretrace.look.predictions import predict_fixes
+from foretrace.look.lines import page_of_fixes
+from foretrace.look.savings import predict_fixes
 from foretrace.pages.export.publish import redact
 from foretrace.pages.report import report
 from foretrace.read import compiler, recordings

@@ -11,9 +11,9 @@ import msgspec
 
 import foretrace as ft
 from foretrace.look import summarize
+from foretrace.look.documents import Overview
 from foretrace.look.finding import Finding
-from foretrace.look.findings import findings as found_in
-from foretrace.look.overview import Overview
+from foretrace.look.savings import findings as found_in
 from foretrace.read import recordings
 from foretrace.trace.trace import Trace
 

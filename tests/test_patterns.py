@@ -23,7 +23,7 @@ NAMES = Path(__file__).parent / "work/families/kernel_names.jsonl"
 HARMLESS = {
     "check/words.py": "a prediction has at most 2,000 characters, and every loop may end a match",
     "trace/query.py": "a possessive repeat of a group gives nothing back",
-    "look/predictions.py": "reads the orders of this package's fixes",
+    "look/savings.py": "reads the orders of this package's fixes",
 }
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from foretrace.look import look
     from foretrace.look.documents import Look
     from foretrace.look.finding import Finding
-    from foretrace.look.findings import findings
+    from foretrace.look.savings import findings
     from foretrace.record.profiling import capture, handler
     from foretrace.trace.opening import open, open_all  # noqa: A004 - the public name
     from foretrace.trace.trace import Trace
@@ -43,7 +43,7 @@ _PLACES = {
     "look": "look",
     "look.documents": "Look",
     "look.finding": "Finding",
-    "look.findings": "findings",
+    "look.savings": "findings",
     "check": "check expect",
     "check.verdict": "Verdict",
     "compare": "Comparison compare",

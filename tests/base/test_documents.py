@@ -22,9 +22,9 @@ from foretrace.check.marking import document
 from foretrace.compare import compare
 from foretrace.compare import document as comparison_document
 from foretrace.compare import documents as comparison
+from foretrace.learn import explained as names
 from foretrace.learn.claims import programs
 from foretrace.look import documents as look
-from foretrace.look import explained as names
 from foretrace.read.recordings import traces
 from foretrace.record import lab_documents as lab
 from foretrace.work.kernel_row import KernelRow
@@ -118,7 +118,7 @@ def test_a_look(name: str) -> None:
     fits(answer, look.Look)
     assert list(answer) == list(look.Look.__struct_fields__)
     assert list(answer["kernels"][0]) == list(KernelRow.__struct_fields__)
-    assert list(answer["findings"][0]) == list(look.FindingEntry.__struct_fields__)
+    assert list(answer["findings"][0]) == list(look.Finding.__struct_fields__)
     del answer["totals"]["syncs"]
     refused(answer, look.Look)
     answer["totals"]["syncs"] = "1"

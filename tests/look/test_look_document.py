@@ -17,12 +17,10 @@ from corpus.build import cut, gn
 from foretrace.base.tables import marked
 from foretrace.base.tables import text as drawn
 from foretrace.look import fixes, summarize
-from foretrace.look.documents import FixEntry, StepTime
-from foretrace.look.lines import first_screen
+from foretrace.look.documents import FixEntry, Overview, StepTime
+from foretrace.look.lines import first_screen, first_text, headline
 from foretrace.look.measured_step import measured
-from foretrace.look.overview import Overview
-from foretrace.look.predictions import first_text, predict_fixes, without_profiler
-from foretrace.look.sentences import headline
+from foretrace.look.savings import predict_fixes, without_profiler
 from foretrace.pages import notebook, report
 from look.rules.sketch import GEMM, MUL, Sketch, kernel, memcpy
 from opened_traces import open_made
@@ -30,7 +28,7 @@ from opened_traces import open_made
 
 def shown_everywhere(trace: ft.Trace, found: Overview) -> list[str]:
     """The sentences, after a check that each form shows them in this order and no other summary."""
-    page, said, head = first_screen(found), found.look.sentences, headline(found.look)
+    page, said, head = first_screen(found), found.sentences, headline(found.look)
     for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page)).replace("**", "")):
         flat = " ".join(text.split())
         places = [flat.index(line.text) for line in found.lines]

@@ -18,8 +18,8 @@ from foretrace.cli import main
 from foretrace.cli._options import shows_bold
 from foretrace.cli.look import EVERY
 from foretrace.look import summarize
+from foretrace.look.documents import Overview
 from foretrace.look.lines import first_screen, sections
-from foretrace.look.overview import Overview
 from foretrace.read import recordings
 from opened_traces import open_made, overview
 

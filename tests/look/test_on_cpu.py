@@ -66,7 +66,7 @@ def test_a_step_that_the_file_cuts_is_not_the_typical_one(tmp_path: Path) -> Non
     for left, of_part in ((1.5, False), (2.5, False), (0.5, True)):
         path.write_bytes(cut_steps(3, left))
         ops = 5 if of_part else 10
-        lines = "".join(ft.look(path).sentences)
+        lines = "".join(summarize(ft.open(path)).sentences)
         assert f"{ops} of {ops} ops compute" in lines
         assert ("CPU TIME: a part of a step only: " in lines) is of_part
 

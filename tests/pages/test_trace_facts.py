@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.look.documents import FindingEntry
+from foretrace.look.finding import Finding
 from foretrace.pages.timeline import Outline, Timeline
 from foretrace.pages.trace_facts import PageKernel, page_kernels, places
 from foretrace.read.recordings import traces
@@ -15,9 +15,9 @@ from foretrace.trace.trace import Trace
 from opened_traces import opened, overview
 
 
-def found(name: str, **more: list[object]) -> FindingEntry:
+def found(name: str, **more: list[object]) -> Finding:
     given = {"events": [], "ranges": []} | more
-    return FindingEntry(name, "found", "", "", None, {}, given["events"], "", given["ranges"])
+    return Finding(name, "found", "", "", None, {}, given["events"], "", given["ranges"])
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
             (start + outline.origin_ns, end + outline.origin_ns, gpu)
             for start, end, gpu in place.shades
         ]
-        assert ranges == finding.ranges
-        assert [event for event, *_ in place.events] == finding.events
+        assert ranges == [*finding.ranges]
+        assert [event for event, *_ in place.events] == [*finding.events]
         assert (place.frame is None) == (not finding.events and not finding.ranges)
     (idle,) = [place for place in made if place.key == "idle_gaps"]
     assert idle.frame is not None

@@ -28,8 +28,8 @@ from foretrace.base.tables import marked
 from foretrace.base.tables import text as drawn
 from foretrace.cli.look import EVERY
 from foretrace.look import reading
+from foretrace.look.documents import Overview
 from foretrace.look.lines import sections
-from foretrace.look.overview import Overview
 from foretrace.read.ledger import CODES, Ledger
 from foretrace.trace import opening
 from sweep import FULL

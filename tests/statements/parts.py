@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import foretrace as ft
-from foretrace.look.documents import FindingEntry
+from foretrace.look.finding import Finding
 from foretrace.look.groups import group_rows
-from foretrace.look.overview import folded
+from foretrace.look.lines import folded
 from foretrace.look.rules import rules
 from foretrace.look.rules._seen import RANGES
 from foretrace.look.rules.launches import graph_rows
@@ -83,7 +83,7 @@ FROM_KERNELS = frozenset(["addmm_copy", "casts", "exposed_comms", "library_fills
 IDLE = ("idle_gaps", "launch_bound", "sync_stalls", "unfused_optimizer")
 
 
-def findings_hold(trace: ft.Trace, findings: list[FindingEntry]) -> None:
+def findings_hold(trace: ft.Trace, findings: list[Finding]) -> None:
     """No rule fails. Savings, titles, advice and gaps fit the trace."""
     assert {finding.rule for finding in findings} == {rule.name for rule in rules()}
     found = [finding for finding in findings if finding.state == "found"]
@@ -107,7 +107,7 @@ def step_ns(trace: ft.Trace) -> float:
     return devices * float(np.median([np.ptp(trace.spans.window(span)) for span in spans]))
 
 
-def saving_is_there(finding: FindingEntry, step: float) -> None:
+def saving_is_there(finding: Finding, step: float) -> None:
     """No saving exceeds what it is taken from."""
     saving = finding.at_most_ns
     if saving is None:
@@ -118,7 +118,7 @@ def saving_is_there(finding: FindingEntry, step: float) -> None:
     assert (finding.saves_ns or 0) <= saving, finding
 
 
-def advice_is_not_followed_yet(trace: ft.Trace, found: list[FindingEntry]) -> None:
+def advice_is_not_followed_yet(trace: ft.Trace, found: list[Finding]) -> None:
     """No finding advises what the program does."""
     names = trace.host.names
     fixes = {finding.rule: finding.fix for finding in found}
@@ -132,7 +132,7 @@ def advice_is_not_followed_yet(trace: ft.Trace, found: list[FindingEntry]) -> No
     assert not (compiled and fixes.get("metadata_only"))
 
 
-def gaps_are_idle(trace: ft.Trace, finding: FindingEntry) -> None:
+def gaps_are_idle(trace: ft.Trace, finding: Finding) -> None:
     """No work runs in the gaps that a finding lists, the longest first."""
     gpu, lengths = trace.gpu, [end - start for start, end, _ in finding.ranges]
     assert not lengths or finding.rule in IDLE

@@ -64,7 +64,7 @@ def test_the_run_record_decides_what_bounds_the_compiled_mlp() -> None:
 
 def test_a_trace_says_that_its_host_times_are_profiled() -> None:
     """A graph "saves at most 1.41 ms" of a step that takes 1.00 ms without the profiler."""
-    from foretrace.look.sentences import headline
+    from foretrace.look.lines import headline
 
     record = summarize(ladder("mlp_compiled_64x128x768x3072_backward")).look
     assert "wall times from the run record" in headline(record)

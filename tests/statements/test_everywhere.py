@@ -10,9 +10,9 @@ import pytest
 import foretrace as ft
 from foretrace.base.tables import text as drawn
 from foretrace.look import summarize
+from foretrace.look.documents import Overview
 from foretrace.look.lines import first_screen
 from foretrace.look.measured_step import TRIAGE, title_of
-from foretrace.look.overview import Overview
 from foretrace.trace.idle import LATENCY_AMD_NS
 from statements.parts import (
     costs_are_possible,

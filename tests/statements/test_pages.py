@@ -11,8 +11,8 @@ import pytest
 from foretrace.base.tables import text as drawn
 from foretrace.base.units import percent_text, time_text
 from foretrace.look import summarize
+from foretrace.look.documents import Overview
 from foretrace.look.lines import first_screen
-from foretrace.look.overview import Overview
 from foretrace.read import recordings
 from foretrace.trace.intervals import shared_lengths
 from look.rules.sketch import GEMM, Sketch, kernel

@@ -12,7 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.look.explained import DecodedName
+    from foretrace.learn.explained import DecodedName
 
 
 @click.command("explain", epilog="See: foretrace docs kernel-names")
@@ -70,8 +70,8 @@ def _explain_kernels(
     from msgspec import UNSET, to_builtins
     from msgspec.structs import replace
 
+    from foretrace.learn.explained import DecodedName, OnCard
     from foretrace.learn.manual import kernel_text
-    from foretrace.look.explained import DecodedName, OnCard
     from foretrace.work import families
 
     if len(names) > 2 and not listed:
@@ -83,7 +83,7 @@ def _explain_kernels(
         for each in kernels
     ]
     if path:
-        from foretrace.look.sequences import launches
+        from foretrace.learn.explained import launches
         from foretrace.trace.opening import opened
 
         trace = opened(path)

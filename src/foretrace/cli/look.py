@@ -14,7 +14,7 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.base.tables import Table
-    from foretrace.look.overview import Overview
+    from foretrace.look.documents import Overview
     from foretrace.look.steering import Steering
     from foretrace.read.door import Opened, TraceFolder
     from foretrace.read.ledger import LedgerEntry, NoteEntry
@@ -121,8 +121,8 @@ def command(
             raise UsageError("--guess answers as text or with --json")
         return ask(trace, then, answers, reading, as_json=form == "json")
     if fixes:
-        from foretrace.look.fixes_lines import page_of_fixes
-        from foretrace.look.predictions import predict_fixes
+        from foretrace.look.lines import page_of_fixes
+        from foretrace.look.savings import predict_fixes
 
         opened = reading.trace(trace, captures)
         use.warn_of_loss(opened)
@@ -215,19 +215,19 @@ def _region(
 ) -> list[Table]:
     """The region of a trace; with others, what it launches in each, side by side."""
     from foretrace.learn.ladder import rungs
-    from foretrace.look import look_region
     from foretrace.look.lines import beside_page, region_page
+    from foretrace.look.sequences import of_region
 
     traces = [reading.trace(each, captures if each is given[0] else None) for each in given]
-    regions = [look_region(trace, name) for trace in traces]
-    if len(regions) == 1:
-        return region_page(regions[0], top)
+    if len(traces) == 1:
+        return region_page(traces[0], name, top)
     columns = []
-    for trace, region in zip(traces, regions, strict=True):
-        if not region.sequences:
+    for trace in traces:
+        sequences = of_region(trace, name)
+        if not sequences:
             raise UsageError(f"{name} launches nothing in {trace.path}")
         title = PurePath(trace.path).name.removesuffix(".gz").removesuffix(".json")
-        columns.append((title, region.sequences[0]))
+        columns.append((title, sequences[0]))
     recorded = traces[0].run.rung.name
     layers = next((rung.layers for rung in rungs() if rung.name == recorded), ())
     return beside_page(name, columns, layers)

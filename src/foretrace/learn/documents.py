@@ -14,9 +14,9 @@ from foretrace.compare import documents as compare
 from foretrace.compare import forecast, history, tries
 from foretrace.compare import jobs as compared_jobs
 from foretrace.jobs import documents as job
+from foretrace.learn import explained
 from foretrace.learn.lessons import documents as lesson
 from foretrace.look import documents as look
-from foretrace.look import explained
 from foretrace.memory import changes as memory_changes
 from foretrace.memory import oom
 from foretrace.read import tried

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from msgspec import UNSET, convert
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from foretrace.base import plugins
@@ -19,10 +19,10 @@ from foretrace.base.units import bytes_text, count_text, plural, time_text, time
 from foretrace.check import job_kinds, kinds
 from foretrace.check.words import HEADS, TRAITS, Selector, Trait
 from foretrace.learn import documents
+from foretrace.learn.explained import DecodedName, Manual, ManualEntry, NameLaunch
 from foretrace.look import fixes, rules
-from foretrace.look.documents import FindingEntry, Look
-from foretrace.look.explained import DecodedName, Manual, ManualEntry, NameLaunch
-from foretrace.look.fixes_lines import interval
+from foretrace.look.documents import Look
+from foretrace.look.lines import interval
 from foretrace.look.measured_step import saving_text
 from foretrace.look.steering import FIX, RULE, check_names
 from foretrace.trace import opening, reach
@@ -339,4 +339,4 @@ def _with_finding(entry: ManualEntry) -> ManualEntry:
     if entry.kind not in (RULE, FIX) or rule is None or not rule.example:
         return entry
     seen = rules.run(rule, opening.open(rule.example))
-    return replace(entry, finding=convert(seen[0], FindingEntry, from_attributes=True))
+    return replace(entry, finding=seen[0])

@@ -1,4 +1,9 @@
-"""The overview of one trace or of a folder of traces: data and sentences, nothing drawn."""
+"""Where a step goes, why, and what to do: the answer of `foretrace look` as data.
+
+found = foretrace.look("llama")
+found.verdict.first  # what to do first
+found.step.ns, found.fixes[0].ns  # a step without the profiler, now and with the first fix
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from foretrace.base.errors import UsageError
-from foretrace.base.tables import Line
-from foretrace.look.documents import Look
-from foretrace.look.overview import Overview, RegionOverview
+from foretrace.look.documents import Look, Overview
 from foretrace.trace.opening import opened
 
 if TYPE_CHECKING:
@@ -18,35 +20,13 @@ if TYPE_CHECKING:
     from foretrace.look.steering import Steering
     from foretrace.trace.trace import Trace
 
-MOST_REGIONS = 12  # that an error names
-
 
 def look(trace: Trace | str | os.PathLike[str]) -> Look:
     """The document of `foretrace look --json`: typed, as in `look(trace).totals.kernels`.
 
     `trace` may be a path or the name of a recording. Printed, it is the first screen.
     """
-    found = summarize(opened(trace))
-    found.look.screen_of = found
-    return found.look
-
-
-def look_region(trace: Trace, name: str) -> RegionOverview:
-    """One region: its verdict, and what a call launches, or computes on a CPU."""
-    from foretrace.look.measured_step import measured
-    from foretrace.look.on_cpu import cpu_lines, cpu_tree
-    from foretrace.look.sentences import label, verdict_of
-    from foretrace.look.sequences import of_region
-
-    groups = trace.spans.region_groups()
-    if name not in groups:
-        known = ", ".join(list(groups)[:MOST_REGIONS]) or "none"
-        raise UsageError(f"no region {name!r} in this trace; regions: {known}")
-    step = measured(trace, name)
-    found = verdict_of(step)
-    if step is None and (tree := cpu_tree(trace, name)):
-        return RegionOverview(name, next(cpu_lines(tree)), [], tree)
-    return RegionOverview(name, Line(label(found.bound, step), found.text), of_region(trace, name))
+    return summarize(opened(trace)).look
 
 
 def _part(trace: Trace, found: Look, step: MeasuredStep | None) -> str:
@@ -65,15 +45,14 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     """The document, what each region launches, and the summary in sentences. `steering` says which
     rules and fixes the user wants to hear of: all of them.
     """
-    from foretrace.look import sentences
+    from foretrace.look import lines
     from foretrace.look.document import document
-    from foretrace.look.findings import with_savings
     from foretrace.look.fixes import predicted, predicted_on_cpu
     from foretrace.look.groups import group_rows, of_first_screen
     from foretrace.look.measured_step import WORTH, measured, whole_ns
     from foretrace.look.on_cpu import cpu_tree
-    from foretrace.look.predictions import entries, time_of, without_profiler
     from foretrace.look.rules import run_all
+    from foretrace.look.savings import entries, time_of, with_savings, without_profiler
     from foretrace.look.sequences import sequences
     from foretrace.look.steering import Steering
     from foretrace.look.trust import trust
@@ -91,7 +70,7 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     on_cpu = predicted_on_cpu(trace, choice.advises) if step is None else None
     replayed = future or on_cpu
     found.ignored = choice.withheld(every, replayed.withheld if replayed else ())
-    found.verdict = sentences.verdict(step, found, on_cpu, unprofiled_step_ns(trace))
+    found.verdict = lines.verdict(step, found, on_cpu, unprofiled_step_ns(trace))
     found.verdict = replace(found.verdict, text=f"{_part(trace, found, step)}{found.verdict.text}")
     found.composition = of_first_screen(trace, step, found)
     if step is not None:
@@ -101,12 +80,9 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
         found.mfu_gpu, found.mbu_gpu = used.mfu_gpu, used.mbu_gpu
     found.host_times_profiled = step is None or step.profiled
     found.trust = trust(trace, found)
-    lines, notes = sentences.lines(found, step), sentences.notes(found, step)
-    found.sentences = [
-        *(f"{line.label}: {line.text}" for line in lines),
-        *([notes] if notes else []),
-    ]
     per, worth = (step.per, WORTH * whole_ns(step)) if step else ("", 0.0)
     about, base = trace.about, trace.tables.base_ns
     job = (about.world_size, base, about.job)
-    return Overview(found, lines, notes, per, worth, sequences(trace), *job)
+    said = lines.lines(found, step), lines.notes(found, step)
+    overview = found.overview = Overview(found, *said, per, worth, sequences(trace), *job)
+    return overview

@@ -63,7 +63,7 @@ def document(trace: Trace, findings: Findings) -> look.Look:
         [_region(trace, name, calls) for name, calls in regions.items()],
         rows,
         op_rows(trace),
-        [convert(each, look.FindingEntry, from_attributes=True) for each in findings],
+        [*findings],
         options=list(about.options),
         modules=module_rows(trace),
         serving=serving_rows(trace),

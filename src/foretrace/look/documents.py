@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from foretrace.base.display import Displayed
+from foretrace.base.tables import Line
+from foretrace.look.finding import Finding
 from foretrace.read.ledger import LedgerEntry, LeftOut, NoteEntry
 from foretrace.trace.metadata import TraceEntry
 from foretrace.work.kernel_row import KernelRow
@@ -246,25 +247,6 @@ class CpuOpRow(Struct, frozen=True):
     note: str = ""
 
 
-class FindingEntry(Struct, frozen=True):
-    """What one rule says. `saves_ns` is what a fix saves as a replay of the step predicts it, and
-    `at_most_ns` what it saves at best, or alone a bound; per step if there are any.
-
-    `ranges` are the gaps that it is about, the longest first, at most 200: start, end, GPU.
-    """
-
-    rule: str
-    state: str
-    title: str
-    detail: str
-    at_most_ns: int | None
-    evidence: Mapping[str, Any]
-    events: list[int]
-    fix: str = ""
-    ranges: list[tuple[int, int, int]] = []
-    saves_ns: int | None = None
-
-
 class IgnoredEntry(Struct, frozen=True):
     """A rule whose findings, or a fix whose advice, the user wants not to see (`how`: ignored, or
     not selected), how many `findings` it has here, and the user's `reason`.
@@ -346,7 +328,7 @@ class TrustEntry(Struct, frozen=True):
 
 
 class Look(Displayed, Struct, dict=True):
-    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
+    """What one trace holds. The JSON omits `overview`, of which a notebook shows the sentences.
 
     `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
     GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
@@ -366,7 +348,7 @@ class Look(Displayed, Struct, dict=True):
     regions: list[RegionRow]
     kernels: list[KernelRow]
     ops: list[OpRow]
-    findings: list[FindingEntry]
+    findings: list[Finding]
     verdict: LookVerdict = LookVerdict("unknown", "")
     groups: list[GroupRow] = []
     modules: list[ModuleRow] = []
@@ -389,23 +371,73 @@ class Look(Displayed, Struct, dict=True):
     composition: Composition | None = None
 
     @property
-    def sentences(self) -> list[str]:
-        """The summary in plain sentences; empty when the document was read from JSON."""
-        said: list[str] = self.__dict__.get("_sentences", [])
-        return said
+    def overview(self) -> Overview | None:
+        """What the first screen is made of; None when the document was read from JSON."""
+        return self.__dict__.get("_overview")
 
-    @sentences.setter
-    def sentences(self, said: list[str]) -> None:
-        self.__dict__["_sentences"] = said
+    @overview.setter
+    def overview(self, overview: Overview) -> None:
+        self.__dict__["_overview"] = overview
+
+
+WHOLE, EACH_STEP = "the whole recording", "each step"  # sequences that are not of a region
+
+
+class LaunchRow(Struct, frozen=True):
+    """A GPU operation of a sequence, or several with the same name, shapes and op path.
+
+    `chain` holds the ops above it, outermost first, and the call that launched it. `host_ns` is the
+    host's own time in that launch and those ops.
+    """
+
+    kernel: str
+    name: str
+    role: str
+    bound: str
+    chain: list[str]
+    times: int
+    ns: float | None
+    host_ns: float | None
+    delay_ns: float | None
+    tflops: float | None
+    gbps: float | None
+    certainty: str = ""  # of both rates
+
+
+class LaunchSequence(Struct, frozen=True):
+    """What `region` launches per call; `same` of its `calls` have this sequence of `operations`."""
+
+    region: str
+    calls: int
+    same: int
+    operations: int
+    folded: bool
+    rows: list[LaunchRow]
+    left_out: int
+
+
+class Overview(Struct):
+    """The document of `--json`, what is for people, and what a set needs to know of each trace.
+
+    `lines` and `notes` stand above and below the table of groups, whose times are `per` step, call
+    or recording. A finding that saves less than `worth_ns` is small.
+    """
+
+    look: Look
+    lines: list[Line]
+    notes: str
+    per: str
+    worth_ns: float
+    sequences: list[LaunchSequence]
+    world_size: int | None
+    base_ns: int | None
+    job: str = ""
 
     @property
-    def screen_of(self) -> object:
-        """What the first screen is made of; None when the document was read from JSON."""
-        return self.__dict__.get("_screen_of")
-
-    @screen_of.setter
-    def screen_of(self, overview: object) -> None:
-        self.__dict__["_screen_of"] = overview
+    def sentences(self) -> list[str]:
+        """The first screen without its table."""
+        said = [f"{line.label}: {line.text}" for line in self.lines]
+        return [*said, self.notes] if self.notes else said
 
 
 class LookSet(Struct):

@@ -31,9 +31,9 @@ class Finding(Displayed, Struct, frozen=True):
     state: str
     title: str
     detail: str = ""
+    at_most_ns: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[int, ...] = ()
-    at_most_ns: int | None = None
     fix: str = ""
     ranges: tuple[tuple[int, int, int], ...] = ()
     saves_ns: int | None = None

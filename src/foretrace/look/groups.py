@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from foretrace.base.arrays import coded, counted, distinct
 from foretrace.base.units import plural
-from foretrace.look.documents import Composition, GroupRow, Look, TimePart
+from foretrace.look.documents import WHOLE, Composition, GroupRow, Look, TimePart
 from foretrace.look.measured_step import MeasuredStep
 from foretrace.look.on_cpu import cpu_groups
-from foretrace.look.overview import WHOLE
 from foretrace.trace.autograd import STEP
 from foretrace.trace.idle import spent_in
 from foretrace.trace.intervals import Floats, Ints

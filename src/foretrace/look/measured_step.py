@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct, median
 from foretrace.base.units import time_text
-from foretrace.look.documents import FindingEntry
 from foretrace.look.finding import Finding
 from foretrace.trace import bounds
 from foretrace.trace.bounds import measured_spans
@@ -113,12 +112,12 @@ def captured(step: MeasuredStep) -> bool:
     return step.idle_by_cause.get("capture", 0) > step.wall_ns / 2
 
 
-def title_of(findings: Sequence[FindingEntry], rule: str) -> str:
+def title_of(findings: Sequence[Finding], rule: str) -> str:
     """The title of what a rule found, or an empty text."""
     return next((row.title for row in findings if row.rule == rule and row.state == "found"), "")
 
 
-def saving_text(row: FindingEntry | Finding) -> str:
+def saving_text(row: Finding | Finding) -> str:
     """`about 1.20 ms` where a replay predicts it, `at most 3.00 ms` where only a bound is known."""
     if row.saves_ns is not None:
         return f"about {time_text(row.saves_ns)}"

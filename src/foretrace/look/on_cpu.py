@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from foretrace.base.tables import Line
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.look.documents import CpuOpRow, GroupRow
-from foretrace.look.overview import WHOLE
+from foretrace.look.documents import WHOLE, CpuOpRow, GroupRow
 from foretrace.read.compiler import rows as compiled
 from foretrace.trace.cpu_ops import computing_ops, cpu_call, cpu_does, runs_on_cpu
 from foretrace.trace.intervals import Bools

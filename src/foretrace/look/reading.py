@@ -17,8 +17,7 @@ import msgspec
 from foretrace.base import budget, notices, plugins
 from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError
-from foretrace.look.documents import SCHEMA, LookSet
-from foretrace.look.overview import Overview
+from foretrace.look.documents import SCHEMA, LookSet, Overview
 from foretrace.look.steering import Steering
 from foretrace.read import cache as store
 from foretrace.read.captures import mark

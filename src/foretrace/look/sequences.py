@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from foretrace.base.errors import UsageError
-from foretrace.look.overview import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
+from foretrace.look.documents import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
 from foretrace.read.tables import NONE
 from foretrace.trace.intervals import Ints
 from foretrace.trace.metadata import device_of
-from foretrace.trace.recording import op_call
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.trace.tree import sums_above
 from foretrace.work import families
-from foretrace.work.costs.limits import WARP
-
-if TYPE_CHECKING:
-    from foretrace.look.explained import NameLaunch
 
 # A sequence of more GPU operations than this is folded: it does not fit a page, and layers repeat.
 LONGEST = 40
@@ -51,7 +44,11 @@ def sequences(trace: Trace) -> list[LaunchSequence]:
 
 def of_region(trace: Trace, name: str) -> list[LaunchSequence]:
     """The sequence that most calls of one region have; none where they launch nothing."""
-    calls = trace.spans.region_groups()[name]
+    groups = trace.spans.region_groups()
+    if name not in groups:
+        known = ", ".join(list(groups)[:REGIONS]) or "none"
+        raise UsageError(f"no region {name!r} in this trace; regions: {known}")
+    calls = groups[name]
     usual = _usual(trace, calls)
     return [_Describer(trace).sequence(name, len(calls), usual)] if usual else []
 
@@ -149,42 +146,3 @@ class _Describer:
 
 def _median(values: NDArray[Any]) -> float | None:
     return float(np.median(values)) if len(values) else None
-
-
-def launches(trace: Trace, name: str) -> list[NameLaunch]:
-    """Each way in which the kernel of this name was launched, the most frequent first."""
-    found = trace.kernels.filter(pl.col("name") == name)
-    if not found.height:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, trace.kernels["name"].unique().to_list(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"{trace.path} has no kernel of this name{hint}")
-    ways = found.group_by(("grid", "block", "registers", "shared_memory"), maintain_order=True).agg(
-        pl.len().alias("count"), pl.col("op").first(), pl.col("family").first()
-    )
-    rows = sorted(ways.iter_rows(named=True), key=lambda way: -way["count"])
-    return [_launch(trace, row) for row in rows]
-
-
-def _launch(trace: Trace, way: dict[str, Any]) -> NameLaunch:
-    from foretrace.look.explained import NameLaunch
-
-    grid, block, op = way["grid"], way["block"], way["op"]
-    call = op_call(trace, op) if op is not None else None
-    dims = next((tensor.dims for tensor in call.every_tensor()), ()) if call else ()
-    one_per_row = bool(grid and dims) and prod(grid or ()) == prod(dims[:-1])
-    nvidia = bool(trace.about.arch and trace.about.arch.startswith("sm"))
-    return NameLaunch(
-        way["count"],
-        list(grid) if grid else None,
-        list(block) if block else None,
-        -(-prod(block) // WARP) if block and nvidia else None,
-        way["registers"],
-        way["shared_memory"],
-        call.name if call else "",
-        list(dims) or None,
-        1 << (dims[-1] - 1).bit_length()
-        if way["family"] == "liger_triton" and one_per_row
-        else None,
-    )

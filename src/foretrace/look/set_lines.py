@@ -25,17 +25,16 @@ from foretrace.base.tables import (
 from foretrace.base.terminal import WIDTH, shorten
 from foretrace.base.units import count_text, plural, ratio_text, time_text
 from foretrace.look.documents import (
-    FindingEntry,
     IgnoredEntry,
     Look,
     LookSet,
+    Overview,
     StepRow,
     Totals,
 )
-from foretrace.look.lines import NAME
+from foretrace.look.finding import Finding
+from foretrace.look.lines import LABELS, NAME, device_text, ignored_lines
 from foretrace.look.measured_step import WORTH, saving_text
-from foretrace.look.overview import Overview
-from foretrace.look.sentences import LABELS, device_text, ignored_lines
 from foretrace.read.ledger import GRAVE
 
 
@@ -132,7 +131,7 @@ def sections(root: str, found: LookSet) -> list[Table]:
         more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
         return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
 
-    def largest(look: Look) -> FindingEntry | None:
+    def largest(look: Look) -> Finding | None:
         return next((row for row in look.findings if row.state == "found"), None)
 
     def title_of(look: Look) -> str:

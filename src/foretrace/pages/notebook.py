@@ -23,12 +23,10 @@ from foretrace.check.verdict import Verdict, Verdicts
 from foretrace.compare import Comparison
 from foretrace.compare.lines import comparison_text
 from foretrace.look import look
-from foretrace.look.documents import FindingEntry, Look
+from foretrace.look.documents import Look
 from foretrace.look.finding import Finding, Findings
-from foretrace.look.lines import first_screen
+from foretrace.look.lines import first_screen, headline
 from foretrace.look.measured_step import saving_text
-from foretrace.look.overview import Overview
-from foretrace.look.sentences import headline
 from foretrace.pages.page import read
 from foretrace.pages.report import report
 from foretrace.pages.timeline import Timeline, edges
@@ -59,7 +57,9 @@ def look_html(document: Look, picture: str = "", *, findings: bool = True) -> st
     """The summary, the most expensive kernels, and what the rules found."""
     trace = document.trace
     title = f"{os.path.basename(trace.path)}: {headline(document)}"
-    said = document.sentences or [f"TRUST: {each.text}" for each in document.trust]
+    said = [f"TRUST: {each.text}" for each in document.trust]
+    if document.overview is not None:
+        said = document.overview.sentences
     summary = [_text(title), *map(_text, said)]
     text = "".join(f"<p>{line}</p>" for line in summary)
     found = findings_html(document.findings) if findings else ""
@@ -86,7 +86,7 @@ def comparison_html(found: Comparison) -> str:
     return f"<div>{_table(['median per repeat', 'A', 'B', 'B / A', 'noise'], rows)}{lists}</div>"
 
 
-def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
+def findings_html(findings: Iterable[Finding]) -> str:
     """Findings, those worth reading first."""
     order = [*_SIGN]
     ordered = sorted(findings, key=lambda each: (order.index(each.state), -(each.at_most_ns or 0)))
@@ -212,8 +212,8 @@ def _fill(group: str) -> str:
 
 def look_text(document: Look) -> str:
     """The first screen; the document as it is where it was read from JSON."""
-    found = document.screen_of
-    return text(first_screen(found)) if isinstance(found, Overview) else repr(document)
+    found = document.overview
+    return text(first_screen(found)) if found is not None else repr(document)
 
 
 def found_text(findings: Findings) -> str:

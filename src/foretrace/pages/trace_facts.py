@@ -20,11 +20,11 @@ from foretrace.base.terminal import plain
 from foretrace.base.units import bytes_text
 from foretrace.look import summarize
 from foretrace.look.document import op_rows
-from foretrace.look.documents import FindingEntry, GroupRow, Look
-from foretrace.look.fixes_lines import fixes_table
+from foretrace.look.documents import GroupRow, Look
+from foretrace.look.finding import Finding
 from foretrace.look.groups import group_rows
+from foretrace.look.lines import fixes_table, headline
 from foretrace.look.rules import rules
-from foretrace.look.sentences import headline
 from foretrace.look.steering import Steering
 from foretrace.pages.page import safe
 from foretrace.pages.timeline import Outline, call_groups
@@ -169,7 +169,7 @@ class Place(Struct, frozen=True):
     events: list[tuple[int, int, int, int]]
 
 
-def places(trace: Trace, findings: Sequence[FindingEntry], outline: Outline) -> list[Place]:
+def places(trace: Trace, findings: Sequence[Finding], outline: Outline) -> list[Place]:
     """The place of each finding, in their order."""
     seen, found = Counter[str](), []
     for finding in findings:
@@ -338,7 +338,7 @@ def facts(
 
 
 def _fix_places(
-    trace: Trace, answered: Answers, findings: Sequence[FindingEntry], outline: Outline
+    trace: Trace, answered: Answers, findings: Sequence[Finding], outline: Outline
 ) -> list[Place]:
     """The places of fixes: the events of each, and the gaps of the findings that it acts on."""
     acts = {each.name: each.fixes for each in rules()}

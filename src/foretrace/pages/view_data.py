@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from foretrace.base.arrays import distinct
 from foretrace.base.terminal import plain
 from foretrace.base.units import time_text
-from foretrace.look.documents import Composition, GroupRow, Look
+from foretrace.look.documents import Composition, GroupRow, Look, Overview
 from foretrace.look.fixes import as_uncertain
 from foretrace.look.groups import RECORDING, group_rows, of_recording
+from foretrace.look.lines import folded
 from foretrace.look.on_cpu import COMPUTES, cpu_groups
-from foretrace.look.overview import Overview, folded
-from foretrace.look.predictions import code_in, next_fix
 from foretrace.look.rules.launches import IDLE_CAUSES, NO_OPS
+from foretrace.look.savings import code_in, next_fix
 from foretrace.pages.page import Packed, pack
 from foretrace.trace.flame import RAN, FlameViews, Stacked
 from foretrace.trace.idle import CAUSES, idle_pieces

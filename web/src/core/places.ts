@@ -1,7 +1,7 @@
 // Where a finding or a fix is on the timeline, by the key that an address has, and what is said of it.
 
 import { timeText } from "../base/units";
-import type { FindingEntry, FixCard, Place } from "../data/documents";
+import type { Finding, FixCard, Place } from "../data/documents";
 import type { Range } from "../data/source";
 import { type Shown, shared } from "./context";
 import { savingText } from "./savings";
@@ -40,7 +40,7 @@ function ofCard(trace: Shown, card: FixCard): Omit<Placed, "place"> {
   return { title: order, detail, todo: "", code, saves: cardText(trace, card), about: "fix", gaps: null };
 }
 
-function ofFinding(trace: Shown, finding: FindingEntry): Omit<Placed, "place"> {
+function ofFinding(trace: Shown, finding: Finding): Omit<Placed, "place"> {
   const { title, detail, fix, rule, evidence } = finding;
   const saving = savingText(finding);
   const saves = saving && `saves ${saving}${trace.facts.steps.length ? " per step" : ""}`;

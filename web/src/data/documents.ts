@@ -40,8 +40,8 @@ export interface DeviceDrawing { title: string; head: Section; events: number; a
   by_line: MemoryLine[]; by_module: MemoryPart[]; rows_left_out: number; categories: string[]; ran: string[] }
 export interface DrawnPart { points: Packed; left_out: number; held: Packed[]; boxes: Packed; lines: string[]; modules: string[]; stacks:
   StackTree }
-export interface FindingEntry { rule: string; state: string; title: string; detail: string; at_most_ns: number | null; evidence:
-  Record<string, unknown>; events: number[]; fix: string; ranges: [number, number, number][]; saves_ns: number | null }
+export interface Finding { rule: string; state: string; title: string; detail: string; at_most_ns: number | null; evidence: Record<string,
+  unknown>; events: number[]; fix: string; ranges: [number, number, number][]; saves_ns: number | null }
 export interface FixCard { key: string; order: string; why: string; code: string; label: string; needs: string; risk: string; ns: number |
   null; low_ns: number | null; high_ns: number | null; after_ns: number | null; after_low_ns: number | null; after_high_ns: number | null;
   at_most_ns: number | null; events: number[] }
@@ -85,7 +85,7 @@ export interface LessonPage { number: number; kept_as: string; title: string; st
 export interface Line { label: string; text: string; below: string }
 export interface LiveGroups { by: string; names: string[]; folded: number }
 export interface Look { schema: number; trace: TraceEntry; ledger: LedgerEntry; totals: Totals; steps: StepRow[]; regions: RegionRow[];
-  kernels: KernelRow[]; ops: OpRow[]; findings: FindingEntry[]; verdict: LookVerdict; groups: GroupRow[]; modules: ModuleRow[]; serving:
+  kernels: KernelRow[]; ops: OpRow[]; findings: Finding[]; verdict: LookVerdict; groups: GroupRow[]; modules: ModuleRow[]; serving:
   ServingRow[]; collectives: CollectiveRow[]; mfu: number | null; mbu: number | null; mfu_gpu: number | null; mbu_gpu: number | null;
   host_times_profiled: boolean; options: string[]; cpu: CpuOpRow[]; roofs: RoofsEntry | null; step: StepTime | null; fixes: FixEntry[];
   unrecorded: UnrecordedWait | null; memory: TraceMemory | null; trust: TrustEntry[]; ignored: IgnoredEntry[]; composition: Composition |

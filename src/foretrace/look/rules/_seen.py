@@ -224,7 +224,7 @@ class Seen:
         """What the rule found; `events` prove it, and `gaps` are what it is about."""
         shown = ranges(gaps) if gaps is not None else ()
         first = tuple(int(event) for event in islice(events, EVENTS))
-        return Finding(self.name, "found", title, detail, evidence, first, at_most_ns, fix, shown)
+        return Finding(self.name, "found", title, detail, at_most_ns, evidence, first, fix, shown)
 
     def each(self, count: float) -> float:
         """A count per step, whole where it is whole."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.jobs.lanes import JobLanes
 from foretrace.jobs.whole_job import step_name
-from foretrace.look.findings import findings
+from foretrace.look.savings import findings
 from foretrace.pages.export import chrome
 from foretrace.pages.export.chrome import Record
 from foretrace.pages.timeline import free_rows

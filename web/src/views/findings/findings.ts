@@ -7,7 +7,7 @@ import { numberText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { framed, pointed } from "../../core/places";
 import { savingText } from "../../core/savings";
-import type { FindingEntry, Place } from "../../data/documents";
+import type { Finding, Place } from "../../data/documents";
 import { shareBar } from "../page/bars";
 import { predictedBar } from "../page/predicted";
 import { sectionNode } from "../page/written";
@@ -22,7 +22,7 @@ interface Span {
 }
 
 interface One {
-  finding: FindingEntry;
+  finding: Finding;
   place: Place;
 }
 
@@ -109,7 +109,7 @@ function findingNode(context: Context, trace: Shown, { finding, place }: One, wh
 }
 
 // Its gaps, or else its events by name, each with how long it lasts.
-function placesNode(context: Context, trace: Shown, place: Place, finding: FindingEntry): HTMLElement | null {
+function placesNode(context: Context, trace: Shown, place: Place, finding: Finding): HTMLElement | null {
   const isGap = place.shades.length > 0;
   const { facts } = trace;
   const named = (name: number) => facts.decoded.get(name)?.short || facts.names[name];

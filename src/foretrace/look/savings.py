@@ -1,12 +1,12 @@
-"""What the step of the first screen takes without the profiler, and with each fix.
+"""What a step takes without the profiler and with each fix, and what a finding saves.
 
-`look.fixes.typical` replays the step; here it becomes part of documents and sentences.
+`look.fixes.typical` replays the step; here it becomes part of documents.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,22 +14,55 @@ from msgspec.structs import replace
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
-from foretrace.base.units import time_text
 from foretrace.look import fixes, rules
-from foretrace.look.documents import FixEntry, StepTime
+from foretrace.look.documents import FixEntry, PredictedFixes, StepTime
+from foretrace.look.finding import Finding, Findings
 from foretrace.look.fixes import Predicted, predicted, why_not
-from foretrace.look.fixes.whole_step import COMPILED
 from foretrace.look.measured_step import MeasuredStep
 from foretrace.look.steering import Steering
 from foretrace.trace import bounds
 from foretrace.trace.bounds import MOSTLY_IDLE, PARTLY_IDLE, measured_spans
 from foretrace.trace.cpu_ops import runs_on_cpu
+from foretrace.trace.opening import opened
 from foretrace.trace.trace import Trace
 
-if TYPE_CHECKING:
-    from foretrace.look.documents import PredictedFixes
-
 SURELY = 0.97  # of the recorded time: what is longer is the recorded time
+
+
+def findings(trace: Trace | str | os.PathLike[str]) -> Findings:
+    """Every rule on one trace: findings by largest possible saving, then the rest by name.
+
+    `trace` may be a path or the name of a recording.
+    """
+    found = opened(trace)
+    seen = rules.run_all(found)
+    return with_savings(seen, predicted(found, seen))
+
+
+def with_savings(seen: Sequence[Finding], future: Predicted | None) -> Findings:
+    """These findings with what the replay says of their fixes."""
+    if future is None:
+        return rules.ordered(seen)
+    wanted = {rule.name: rule.fixes for rule in rules.rules()}
+    return rules.ordered(_with_saving(each, wanted.get(each.rule, ()), future) for each in seen)
+
+
+def _with_saving(finding: Finding, names: Sequence[str], future: Predicted) -> Finding:
+    """A finding with the largest saving of its fixes; its own bound where none applies, or where
+    something else must go first.
+    """
+    mine = (each for each in future.every if each.fix in names)
+    chosen = [each for each in mine if not each.proposal.first]
+    best = min(chosen, key=lambda each: each.ns, default=None)
+    if best is None or finding.state != "found":
+        return finding
+    # a saving is that of a step, or without steps of the whole recording
+    times = 1 if future.step.trace.order.steps else max(future.step.repeats, 1)
+    saves, most = (round(ns * times) for ns in (future.now_ns - best.ns, future.saved_ns(best)))
+    if saves <= 0:
+        return finding
+    most = max(most, finding.at_most_ns or 0)
+    return replace(finding, saves_ns=saves, at_most_ns=most, fix=best.proposal.order)
 
 
 def without_profiler(trace: Trace, step: MeasuredStep, found: Predicted | None) -> MeasuredStep:
@@ -101,27 +134,6 @@ def code_in(order: str) -> str:
     return _WRITTEN.get(found[0], found[0]) if found else ""
 
 
-def first_text(step: StepTime, fix: FixEntry) -> str:
-    """`write the mask with torch.where: 32 waits per step; 4.3 to about 1.3 ms (1.0 to 1.9)`."""
-    span = f"({time_text(fix.low_ns)} to {time_text(fix.high_ns)})"
-    order = f"{fix.order}, without {fix.first}" if fix.first else fix.order
-    now = time_text(step.ns)
-    if step.ns > SURELY * step.recorded_ns and now != time_text(step.recorded_ns):
-        now += " without the profiler"  # the verdict above gives the recorded time
-    return f"{order}: {fix.why}; {now} to about {time_text(fix.ns)} {span}"
-
-
-def no_fix(details: Sequence[str], *, other: bool = False) -> str:
-    """That there is none, or what to record where most could not look: `details` say what rules
-    lack. `other` than those that the user ignores.
-    """
-    for what in ("host ops", "shapes"):
-        for detail in details:
-            if detail.startswith(f"needs {what}: "):
-                return f"{detail.partition(': ')[2]}: most fixes need {what}"
-    return f"no {'other ' if other else ''}fix is predicted to shorten this by 3%"
-
-
 def next_fix(found: list[FixEntry]) -> FixEntry | None:
     """What to do after the first fix: what shortens the step then."""
     if not found or found[0].first:
@@ -131,22 +143,12 @@ def next_fix(found: list[FixEntry]) -> FixEntry | None:
     return min(left, key=lambda each: (bool(each.first), each.after_ns or 0.0), default=None)
 
 
-def then_text(fix: FixEntry) -> str:
-    """What the second fix brings after the first."""
-    without = f", without {fix.first}," if fix.first else ""
-    is_mode = fix.after_ns is not None and fix.after_ns == fix.compiled_ns  # after torch.compile
-    order = COMPILED if is_mode else fix.order
-    return f"{order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
-
-
 def predict_fixes(
     trace: Trace, names: Sequence[str], steering: Steering | None = None
 ) -> PredictedFixes:
     """The document of `look --fixes`. Raises `UsageError` for a fix that does not apply. A fix
     that is named is shown, ignored or not.
     """
-    from foretrace.look.documents import PredictedFixes
-
     per, choice = measured_spans(trace)[0], steering or Steering()
     every = rules.run_all(trace) if choice else None
     seen = [each for each in every if choice.keeps(each.rule)] if every is not None else None

@@ -4,9 +4,19 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from math import prod
+from typing import Any
+
+import polars as pl
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.look.documents import SCHEMA, FindingEntry
+from foretrace.base.errors import UsageError
+from foretrace.look.documents import SCHEMA
+from foretrace.look.finding import Finding
+from foretrace.trace.recording import op_call
+from foretrace.trace.trace import Trace
+from foretrace.work.costs.limits import WARP
 from foretrace.work.kernel import FieldChange, KernelId, Part
 
 
@@ -78,7 +88,7 @@ class ManualEntry(Struct, frozen=True):
     fixes: list[str] = []
     rules: list[str] = []
     example: str = ""
-    finding: FindingEntry | None = None
+    finding: Finding | None = None
 
 
 class Manual(Struct, frozen=True):
@@ -92,3 +102,38 @@ class Manual(Struct, frozen=True):
 
 
 DOCUMENTS = {"explain": Manual, "kernel_name": DecodedName}
+
+
+def launches(trace: Trace, name: str) -> list[NameLaunch]:
+    """Each way in which the kernel of this name was launched, the most frequent first."""
+    found = trace.kernels.filter(pl.col("name") == name)
+    if not found.height:
+        near = get_close_matches(name, trace.kernels["name"].unique().to_list(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{trace.path} has no kernel of this name{hint}")
+    ways = found.group_by(("grid", "block", "registers", "shared_memory"), maintain_order=True).agg(
+        pl.len().alias("count"), pl.col("op").first(), pl.col("family").first()
+    )
+    rows = sorted(ways.iter_rows(named=True), key=lambda way: -way["count"])
+    return [_launch(trace, row) for row in rows]
+
+
+def _launch(trace: Trace, way: dict[str, Any]) -> NameLaunch:
+    grid, block, op = way["grid"], way["block"], way["op"]
+    call = op_call(trace, op) if op is not None else None
+    dims = next((tensor.dims for tensor in call.every_tensor()), ()) if call else ()
+    one_per_row = bool(grid and dims) and prod(grid or ()) == prod(dims[:-1])
+    nvidia = bool(trace.about.arch and trace.about.arch.startswith("sm"))
+    return NameLaunch(
+        way["count"],
+        list(grid) if grid else None,
+        list(block) if block else None,
+        -(-prod(block) // WARP) if block and nvidia else None,
+        way["registers"],
+        way["shared_memory"],
+        call.name if call else "",
+        list(dims) or None,
+        1 << (dims[-1] - 1).bit_length()
+        if way["family"] == "liger_triton" and one_per_row
+        else None,
+    )
