@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -10,16 +12,14 @@ from foretrace.compare.changes import compare_kernels, spent, work_changes
 from foretrace.compare.documents import LaunchConfig
 from foretrace.compare.measure import Sample
 from foretrace.compare.sides import Kernel
+from foretrace.work.kernel_row import KernelRow
 from sweep import examples
 
+ROW = KernelRow(name="k", short="k", role="pointwise", family="aten_elementwise", shapes="[[8]]")
 PLAIN = Kernel(
-    "k",
-    "k",
-    "pointwise",
-    "aten::k",
-    "[[8]]",
+    ROW,
     LaunchConfig("[1,1,1]", "[128,1,1]", 32, 0),
-    "aten_elementwise",
+    "aten::k",
     ("aten::k",),
     None,
     8,
@@ -31,14 +31,23 @@ PLAIN = Kernel(
 )
 
 
-def kernel(op: str, role: str = "pointwise", **more: object) -> Kernel:
-    name = str(more.pop("name", op))
-    return replace(
-        PLAIN, name=name, short=name, role=role, op=f"aten::{op}", path=(f"aten::{op}",), **more
-    )  # type: ignore[arg-type]
+def other(launch: Kernel, **more: Any) -> Kernel:
+    """A launch with something else about it, or about its kernel."""
+    own = {
+        name: more.pop(name)
+        for name in [*more]
+        if name in ("name", "short", "role", "family", "shapes")
+    }
+    return replace(launch, kernel=replace(launch.kernel, **own), **more)
 
 
-def gemm(name: str = "gemm", **more: object) -> Kernel:
+def kernel(op: str, role: str = "pointwise", **more: Any) -> Kernel:
+    name = more.pop("name", op)
+    called = {"op": f"aten::{op}", "path": (f"aten::{op}",)}
+    return other(PLAIN, **{**called, "name": name, "short": name, "role": role, **more})
+
+
+def gemm(name: str = "gemm", **more: Any) -> Kernel:
     return kernel("mm", "gemm", name=name, family="nvjet", flops=1_000, **more)
 
 
@@ -55,12 +64,12 @@ def test_the_name_alone_is_not_enough() -> None:
     launched = replace(PLAIN, config=replace(PLAIN.config, registers=40))
     (row,) = compare_kernels([PLAIN], [launched]).changed
     assert row.why == ("registers 32 to 40",)
-    (row,) = compare_kernels([PLAIN], [replace(PLAIN, shapes="[[9]]")]).changed
+    (row,) = compare_kernels([PLAIN], [other(PLAIN, shapes="[[9]]")]).changed
     assert row.why == ("other shapes",)
 
 
 def test_shapes_count_only_where_both_recorded_them() -> None:
-    assert counts([PLAIN, PLAIN], [replace(PLAIN, shapes=None, op=None, path=())] * 2) == (
+    assert counts([PLAIN, PLAIN], [other(PLAIN, shapes=None, op=None, path=())] * 2) == (
         2,
         0,
         0,
@@ -78,7 +87,7 @@ def test_another_kernel_for_the_same_op_is_changed() -> None:
 
 
 def test_a_matmul_under_another_op_is_found_by_its_flops() -> None:
-    added = replace(gemm("badd"), op="aten::addmm", path=("aten::addmm",), shapes="[[8],[8],[8]]")
+    added = other(gemm("badd"), op="aten::addmm", path=("aten::addmm",), shapes="[[8],[8],[8]]")
     (row,) = compare_kernels([gemm("bz")], [added]).changed
     assert row.why == ("another kernel", "other shapes", "op aten::mm to aten::addmm")
 
@@ -90,7 +99,7 @@ def test_one_pointwise_kernel_in_the_same_place() -> None:
 
 
 def test_a_bias_in_the_epilogue() -> None:
-    fused = replace(
+    fused = other(
         gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"),
         op="aten::addmm",
         path=("aten::addmm",),
@@ -154,7 +163,7 @@ SOME = [
     kernel("add", family="user_triton"),
     kernel("t", name="triton_poi_fused_gelu_mul_0", family="inductor_triton"),
     kernel("sdpa", "attention"),
-    replace(PLAIN, shapes=None, op=None, path=()),
+    other(PLAIN, shapes=None, op=None, path=()),
 ]
 
 

@@ -127,7 +127,7 @@ def document(found: Comparison) -> documents.CompareDocument:
     every = (table.same, table.changed, table.removed, table.added)
     kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
     return documents.CompareDocument(
-        1,  # of the schema
+        documents.SCHEMA,
         _trace(found.a),
         _trace(found.b),
         documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in kernels)),
@@ -170,7 +170,7 @@ def _kernel(row: KernelPair) -> documents.ComparedKernel:
         a=row.count if row.a else 0,
         b=row.count if row.b else 0,
         median_ns=row.ns,
-        to=_made(documents.KernelEntry, row.b) if changed else UNSET,
+        to=_made(documents.LaunchedKernel, row.b) if changed else UNSET,
         why=list(row.why) or UNSET,
     )
 

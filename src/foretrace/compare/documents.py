@@ -7,6 +7,9 @@ from msgspec import UNSET, Struct, UnsetType
 from foretrace.read.compiler import rows as compiled
 from foretrace.read.ledger import LedgerEntry
 from foretrace.trace.metadata import TraceEntry
+from foretrace.work.kernel_row import KernelRow
+
+SCHEMA = 4
 
 
 class ComparedUnit(Struct, frozen=True):
@@ -68,24 +71,20 @@ class LaunchConfig(Struct, frozen=True):
     shared_memory: int | None = None
 
 
-class KernelEntry(Struct, frozen=True):
-    """What a kernel is, and how it was launched."""
+class LaunchedKernel(Struct, frozen=True):
+    """A kernel of one trace, and how it was launched."""
 
-    name: str
-    short: str
-    role: str
-    op: str | None
-    shapes: str | None
+    kernel: KernelRow
     config: LaunchConfig
 
 
-class ComparedKernel(KernelEntry, frozen=True):
+class ComparedKernel(LaunchedKernel, frozen=True):
     """Launches per unit, and the time of one; `to` is the kernel of B where it changed."""
 
     a: int
     b: int
     median_ns: ChangeEntry
-    to: KernelEntry | UnsetType = UNSET
+    to: LaunchedKernel | UnsetType = UNSET
     why: list[str] | UnsetType = UNSET
 
 

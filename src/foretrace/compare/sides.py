@@ -18,7 +18,13 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.base.errors import UsageError
-from foretrace.compare.documents import ComparedOp, ComparedOps, KernelEntry, LaunchConfig, TimePair
+from foretrace.compare.documents import (
+    ComparedOp,
+    ComparedOps,
+    LaunchConfig,
+    LaunchedKernel,
+    TimePair,
+)
 from foretrace.compare.measure import Sample, sample
 from foretrace.read.compiler import rows as compiled
 from foretrace.trace.arguments import json_text
@@ -27,7 +33,7 @@ from foretrace.trace.host import HOST_KINDS
 from foretrace.trace.intervals import Ints, union_length
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
-from foretrace.work.costs.matmul import OPERANDS
+from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import INEXACT
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
@@ -133,16 +139,15 @@ def _whole_trace(trace: Trace) -> Span:
 
 
 LAUNCH = LaunchConfig.__struct_fields__
-IDENTITY = ("id", "name", "short", "family", "role", "op", "op_name", "signature")
-COST = ("dur_ns", "flops", "bytes", "bytes_written", "cost_certainty")
+COLUMNS = ["id", "op", "op_name", "dur_ns", "flops", "bytes", "bytes_written", "cost_certainty"]
 COPIES = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}  # role of work that is no kernel
 
 Kind = tuple[str, LaunchConfig, str | None]
 
 
-class Kernel(KernelEntry, frozen=True):
-    """One kernel, memcpy or memset of a typical repeat. `length_ns` is its own time, `ns` that of
-    every launch of its kind.
+class Kernel(LaunchedKernel, frozen=True):
+    """One launch of a kernel, memcpy or memset in a typical repeat. `length_ns` is its own time,
+    `ns` that of every launch of its kind.
 
     `bytes` is its memory traffic as `look` shows it, a mere estimate where `estimated`; `alone`
     when the op's call launched no other kernel. `call` is the op's call, -1 without one; `group`
@@ -151,7 +156,7 @@ class Kernel(KernelEntry, frozen=True):
     its row of `trace.gpu`.
     """
 
-    family: str
+    op: str | None
     path: tuple[str, ...]
     flops: int | None
     bytes: int | None
@@ -164,8 +169,37 @@ class Kernel(KernelEntry, frozen=True):
     group: str = ""
     origins: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
-    bound: str = ""
     row: int = -1
+
+    @property
+    def name(self) -> str:
+        """The name of its kernel."""
+        return self.kernel.name
+
+    @property
+    def short(self) -> str:
+        """The short name of its kernel."""
+        return self.kernel.short
+
+    @property
+    def family(self) -> str:
+        """The family of its kernel."""
+        return self.kernel.family
+
+    @property
+    def role(self) -> str:
+        """The role of its kernel."""
+        return self.kernel.role
+
+    @property
+    def shapes(self) -> str | None:
+        """The shapes of its kernel; of a memcpy or memset its size."""
+        return self.kernel.shapes
+
+    @property
+    def bound(self) -> str:
+        """What bounds its kernel."""
+        return self.kernel.bound
 
     @property
     def kind(self) -> Kind:
@@ -191,15 +225,15 @@ def launched(
     trace: Trace, found: Repeats, tick_ns: int, launch: Sequence[str]
 ) -> tuple[Kernel, ...]:
     """The GPU work of a typical repeat in launch order; `launch` are the parts that count."""
-    rows = _rows(trace)
-    kinds, spent = _kinds(trace, launch, rows), rows["dur_ns"].to_list()
+    rows, kernels = _rows(trace), _kernels(trace)
+    kinds, spent = _kinds(launch, rows, kernels), rows["dur_ns"].to_list()
     lengths: defaultdict[Kind, list[float | None]] = defaultdict(list)
     for span in found.spans:
         for at in span.work.tolist():
             lengths[kinds[at]].append(spent[at])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
     call = trace.origins.call
-    calls = Counter(call[~rows["role"].is_in([*COPIES.values()]).to_numpy()].tolist())
+    calls = Counter(call[trace.gpu.is_kernel].tolist())
 
     @cache
     def path(chain: tuple[str, ...]) -> tuple[str, ...]:
@@ -212,21 +246,17 @@ def launched(
 
     def kernel(at: int, known: dict[str, Any]) -> Kernel:
         kind, op = kinds[at], known["op"]
-        name, config, shapes = kind
         chain = trace.origins.host.op_chain(op) if op is not None else ()
         return Kernel(
-            *(name, one(known["short"]), one(known["role"]), one(known["op_name"])),
-            *(shapes, config),
-            *(one(known["family"]), path(chain)),
+            *(kernels[at], kind[1], one(known["op_name"]), path(chain)),
             *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
             samples[kind],
-            known["role"] not in COPIES.values() and calls[int(call[at])] == 1,
+            kernels[at].role not in COPIES.values() and calls[int(call[at])] == 1,
             known["dur_ns"],
             int(call[at]),
             one(str(trace.work_groups[at])),
             *_origin(trace, known["id"]),
-            one(str(trace.work_bounds[at])),
             at,
         )
 
@@ -247,50 +277,45 @@ def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def _rows(trace: Trace) -> pl.DataFrame:
-    """One row for each row of `trace.gpu`; memcpys and memsets have a role of their own."""
-    kernels = trace.kernels.select(*IDENTITY, *LAUNCH, *COST)
-    role = pl.col("kind").replace_strict(COPIES, default="memcpy", return_dtype=pl.String)
-    size = pl.col("bytes")
-    both_ways = pl.when(pl.col("name").str.contains("DtoD")).then(2).otherwise(1)
-    copies = trace.copies.select(
-        "id",
-        "name",
-        "op",
-        "op_name",
-        "dur_ns",
-        pl.col("name").alias("short"),
-        pl.lit("").alias("family"),
-        role.alias("role"),
-        (size * both_ways).alias("bytes"),
-        size.alias("bytes_written"),
-    )
-    every = pl.concat([kernels, copies], how="diagonal_relaxed")
-    return every.sort("id")
+    """One row for each row of `trace.gpu`."""
+    kernels, size = trace.kernels.select(*COLUMNS, *LAUNCH), pl.col("bytes")
+    copies = trace.copies.select("id", "op", "op_name", "dur_ns", _moved(), bytes_written=size)
+    return pl.concat([kernels, copies], how="diagonal_relaxed").sort("id")
 
 
-def _kinds(trace: Trace, launch: Sequence[str], rows: pl.DataFrame) -> list[Kind]:
-    """The kind of every row, one object for each; operands are made once for each signature."""
+def _moved() -> pl.Expr:
+    """What a memcpy or memset reads and writes: one within the GPU does both."""
+    within = pl.col("name").str.contains("DtoD")
+    return pl.col("bytes") * pl.when(within).then(2).otherwise(1)
+
+
+def _kernels(trace: Trace) -> list[KernelRow]:
+    """The kernel of every row of `trace.gpu`; memcpys and memsets have a role of their own."""
 
     @cache
-    def operands(op: str | None, signature: int) -> str | None:
-        """Sizes and types of an op's operands as text; None when they were not recorded."""
-        if signature < 0:
-            return None
-        found, count = trace.origins.arguments.signatures[signature], OPERANDS.get(op or "")
-        return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
+    def copied(name: str, kind: str, size: int | None) -> KernelRow:
+        return KernelRow(
+            name=name, short=name, role=COPIES.get(kind, "memcpy"), bound="copy", shapes=str(size)
+        )
 
-    def kind(row: Mapping[str, Any]) -> Kind:
-        if row["role"] in COPIES.values():
-            return row["name"], LaunchConfig(), str(row["bytes"])
-        parts = {part: row[part] for part in launch}
+    sizes = trace.copies.select("name", "kind", _moved()).iter_rows()
+    numbers = trace.order.case_of_work.tolist()
+    return [trace.kernel_rows[at] if at >= 0 else copied(*next(sizes)) for at in numbers]
+
+
+def _kinds(launch: Sequence[str], rows: pl.DataFrame, kernels: Sequence[KernelRow]) -> list[Kind]:
+    """The kind of every row, one object for each."""
+    known: dict[Kind, Kind] = {}
+
+    def kind(kernel: KernelRow, parts: Mapping[str, Any]) -> Kind:
+        if kernel.role in COPIES.values():
+            return kernel.name, LaunchConfig(), kernel.shapes
         # grids and blocks are JSON text in the document
         texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
-        known = operands(row["op_name"], row["signature"])
-        return row["name"], LaunchConfig(**parts | texts), known
+        return kernel.name, LaunchConfig(**{**parts, **texts}), kernel.shapes
 
-    parts = ("name", "role", "bytes", "op_name", "signature", *launch)
-    known: dict[Kind, Kind] = {}
-    every = map(kind, rows.select(parts).iter_rows(named=True))
+    configs = rows.select(launch).iter_rows(named=True) if launch else ({} for _ in kernels)
+    every = map(kind, kernels, configs)
     return [known.setdefault(each, each) for each in every]
 
 

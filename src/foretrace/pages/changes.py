@@ -171,7 +171,7 @@ def marks(found: CompareDocument, trace: Trace, side: str) -> Ints:
     for row in chain(found.kernels.changed, found.kernels.same):
         shown = row.to if side == "b" and row.to else row
         mark = _CHANGED if row.to else _SAME
-        known[shown.name, shown.config.grid, shown.config.block] = mark
+        known[shown.kernel.name, shown.config.grid, shown.config.block] = mark
     otherwise = _GONE if side == "a" else _NEW
     frame = trace.kernels.select("id", "name", "grid", "block")
     by_event = np.full(trace.host.count, -1, np.int64)

@@ -23,8 +23,8 @@ export interface CompareDocument { schema: number; a: ComparedTrace; b: Compared
 export interface CompareVerdict { answer: string; text: string; basis: string; saves_at_least_ns: number | null; saves_at_most_ns: number |
   null }
 export interface Compared { pairs: ComparedPair[]; anchors: Anchor[] }
-export interface ComparedKernel { name: string; short: string; role: string; op: string | null; shapes: string | null; config: LaunchConfig;
-  a: number; b: number; median_ns: ChangeEntry; to?: KernelEntry; why?: string[] }
+export interface ComparedKernel { kernel: KernelRow; config: LaunchConfig; a: number; b: number; median_ns: ChangeEntry; to?:
+  LaunchedKernel; why?: string[] }
 export interface ComparedKernels { same: ComparedKernel[]; changed: ComparedKernel[]; removed: ComparedKernel[]; added: ComparedKernel[] }
 export interface ComparedOp { name: string; a: number; b: number; self_cpu_ns: TimePair; gpu_ns: TimePair; apart: boolean | null }
 export interface ComparedOps { removed: ComparedOp[]; added: ComparedOp[]; same: ComparedOp[] }
@@ -63,7 +63,6 @@ export interface IdleTime { causes: [string, string][]; pieces: Packed }
 export interface IgnoredEntry { kind: string; name: string; findings: number; how: string; reason: string }
 export interface JobPage { head: Section; heat: HeatData | null; lanes: LanePage | null; sections: Section[]; guesses: CheckDocument | null;
   kind: string }
-export interface KernelEntry { name: string; short: string; role: string; op: string | null; shapes: string | null; config: LaunchConfig }
 export interface KernelOrigin { lines: [string, string][]; nodes: string[]; moves: [string, string, string][]; language: string; code:
   string }
 export interface KernelRow { name: string; short: string; family: string; role: string; fields: Record<string, unknown>; number: number;
@@ -80,6 +79,7 @@ export interface Lane { label: string; gpu: boolean; rows: number; kind: string;
   number | null }
 export interface LanePage { names: string[]; kinds: string[]; note: string; timeline: Outline }
 export interface LaunchConfig { grid: string | null; block: string | null; registers: number | null; shared_memory: number | null }
+export interface LaunchedKernel { kernel: KernelRow; config: LaunchConfig }
 export interface LedgerEntry { seen: number; kept: number; repaired: number; skipped: number; notes: NoteEntry[] }
 export interface LessonPage { number: number; kept_as: string; title: string; steps: PageStep[]; read: string[] }
 export interface Line { label: string; text: string; below: string }

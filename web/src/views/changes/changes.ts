@@ -108,9 +108,9 @@ function kernels(context: Context): HTMLElement {
   const rows = states.flatMap((state) => pair.document.kernels[state].map((row, at) => ({ ...row, state, first: pair.first[state][at] })));
   return new Grid<Changed>(
     [
-      { title: "kernel", kind: "name", value: (row) => row.short || row.name, hint: (row) => row.name },
+      { title: "kernel", kind: "name", value: ({ kernel }) => kernel.short || kernel.name, hint: ({ kernel }) => kernel.name },
       { title: "state", kind: "number", value: (row) => row.state, text: (row) => `${SIGNS[row.state]} ${row.state}` },
-      { title: "op", kind: "words", optional: true, value: (row) => row.op ?? "" },
+      { title: "op", kind: "words", optional: true, value: ({ kernel }) => kernel.ops[0] ?? "" },
       { title: "A", kind: "number", value: (row) => row.a, text: (row) => numberText(row.a) },
       { title: "B", kind: "number", value: (row) => row.b, text: (row) => numberText(row.b) },
       {
