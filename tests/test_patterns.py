@@ -12,7 +12,7 @@ import pytest
 from foretrace.base import private
 from foretrace.trace import groups
 from foretrace.work import families
-from foretrace.work.families import _tables
+from foretrace.work.families import _cpp
 from growth.names import hard_names
 from regexes.patterns import degree
 from regexes.written import SOURCE, Written, written
@@ -81,10 +81,10 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
         seen[pattern] = int(flags)
         return compiled(pattern, flags)
 
-    _tables.rx.cache_clear()
+    _cpp.rx.cache_clear()
     families.decode.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(_tables.re, "compile", recorded)
+        patch.setattr(_cpp.re, "compile", recorded)
         _decode_all()
     written_ones = {each.pattern for each in written(SOURCE / "foretrace/work/families")}
     assert len(seen.keys() - written_ones) > 100

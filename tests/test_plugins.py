@@ -230,7 +230,7 @@ def test_our_own_declarations_fit(group: str) -> None:
     [
         (
             "devices",
-            "from foretrace.work.device import Device\n"
+            "from foretrace.work.devices import Device\n"
             "THING = Device('x', 'sm_1', (3, 4), {'bf16': None}, 1.0, None, 3, 'source')",
         ),
         (

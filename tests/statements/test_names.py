@@ -10,7 +10,7 @@ from pathlib import Path
 
 import foretrace
 from foretrace.work import families
-from foretrace.work.families import _words
+from foretrace.work.families._parser import role_of_op
 from sweep import looped
 
 RECORDED = sorted(Path(str(files("foretrace") / "read/recordings")).rglob("*.json.gz"))
@@ -30,7 +30,7 @@ def test_an_origin_op_is_not_work(path: Path) -> None:
         kernel = families.decode(name)
         if kernel.family == "inductor_triton" and kernel.get("category") != "template":
             assert kernel.role not in ELSEWHERE, name
-            roles = {_words.role_of_op(f"aten::{op}") for op in families.own_ops(kernel)}
+            roles = {role_of_op(f"aten::{op}") for op in families.own_ops(kernel)}
             assert not roles & set(ELSEWHERE), name
 
 

@@ -34,7 +34,7 @@ from foretrace.check.words import (
 )
 from foretrace.trace.recording import op_call
 from foretrace.work import families
-from foretrace.work.costs._call import short_type
+from foretrace.work.costs import short_type
 from foretrace.work.costs.attention import BACKWARD, FORWARD
 from foretrace.work.costs.attention import described as described_call
 

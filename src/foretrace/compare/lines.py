@@ -37,7 +37,7 @@ from foretrace.compare.verdict import Comparison, differs, mark_text
 from foretrace.trace.metadata import device_of
 from foretrace.trace.modules import PYTHON
 from foretrace.work.costs.limits import cache_rate, memory_rate, traffic_ns
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PARTS = ("times", "kernels", "ops")  # shown on demand

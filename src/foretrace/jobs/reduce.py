@@ -57,7 +57,7 @@ from foretrace.trace.intervals import Bools, Floats, IntervalUnion, Ints
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.work import families
-from foretrace.work.costs.copy import ELEMENT_TYPES
+from foretrace.work.costs.pointwise import ELEMENT_TYPES
 
 KINDS = ("compute", "comms", "copy")
 COMPUTE, COMMS, COPY = range(3)

@@ -31,7 +31,7 @@ from foretrace.trace.trace import Trace
 from foretrace.trace.traced_memory import MemoryTable
 from foretrace.trace.utilization import floor, utilization
 from foretrace.work.costs.limits import memory_rate, with_measured
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 
 
 def document(trace: Trace, findings: Findings) -> look.Look:

@@ -22,7 +22,7 @@ from foretrace.base.tables import (
 )
 from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
 from foretrace.look.documents import Look, RoofsEntry
-from foretrace.work.device import BandwidthPoint, MeasuredRoofs
+from foretrace.work.devices import BandwidthPoint, MeasuredRoofs
 from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import CacheUse
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from foretrace.base.errors import UsageError
-from foretrace.work.device import MeasuredRoofs
+from foretrace.work.devices import MeasuredRoofs
 
 SCHEMA = 1
 

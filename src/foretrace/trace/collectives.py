@@ -24,7 +24,7 @@ import polars as pl
 from foretrace.base.arrays import Ints, filled, with_gaps
 from foretrace.read.tables import NONE
 from foretrace.trace.recording import Recording
-from foretrace.work.costs.copy import ELEMENT_TYPES, NOTE
+from foretrace.work.costs.pointwise import ELEMENT_TYPES, NOTE
 from foretrace.work.traffic import Certainty
 
 _SPREAD, _ONCE = "(n - 1) / n", "1"

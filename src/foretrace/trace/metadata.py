@@ -19,7 +19,7 @@ from foretrace.base.patterns import regex
 from foretrace.base.units import INT64, plural, whole
 from foretrace.read.ledger import LedgerBuilder, Note
 from foretrace.work import devices
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 
 _RANK_IN_NAME = regex(
     r"rank[_-]?(\d{1,9})|[_-]TP-?(\d{1,9})|profile_(\d{1,9})\.json|ranks?_(\d{1,9})", re.IGNORECASE

@@ -42,7 +42,7 @@ from foretrace.work.costs.limits import (
     memory_rate,
     position,
 )
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 from foretrace.work.kernel import KernelId
 from foretrace.work.kernel_row import KernelRow
 from foretrace.work.traffic import CachedInput, CacheUse

@@ -28,7 +28,7 @@ from foretrace.trace.roofs import dtype_of
 from foretrace.trace.spans import Span
 from foretrace.work import families
 from foretrace.work.costs import MAIN, peak_flops
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 
 # With less of the time covered a figure says more about the trace than about the program.
 MOST = 0.5

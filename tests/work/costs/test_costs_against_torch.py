@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:ComplexHalf"
 
 from foretrace.work import costs  # noqa: E402
 from foretrace.work.costs import OpCall  # noqa: E402
-from foretrace.work.costs._call import SCALAR_TYPES, SIZES  # noqa: E402
+from foretrace.work.costs._cost import SCALAR_TYPES, SIZES  # noqa: E402
 from sweep import looped  # noqa: E402
 
 

@@ -4,7 +4,7 @@ import pytest
 from worked_examples import call
 
 from foretrace.work.costs import OpCall, cost
-from foretrace.work.costs._call import broadcast
+from foretrace.work.costs._cost import broadcast
 from foretrace.work.costs.matmul import OPERANDS
 
 

@@ -5,7 +5,7 @@ import pytest
 from foretrace.work import devices
 from foretrace.work.costs import Certainty, Work, position
 from foretrace.work.costs.limits import impossible, peak_flops
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 
 PEAKS = {"bf16": 1000e12, "tf32": 500e12, "fp32": 50e12}
 # 1 TFLOP/s of bf16 is 0.1% of the roof, and so are 5 GB/s; 1 us moves 5 MB at most

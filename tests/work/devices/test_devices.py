@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from foretrace.work import devices
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 from sweep import looped
 
 EVERY = devices.every()

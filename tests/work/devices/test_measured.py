@@ -10,7 +10,7 @@ import pytest
 
 from foretrace.work import devices
 from foretrace.work.costs.limits import Footprint, Traits, Work, impossible, limit, position
-from foretrace.work.device import SCHEMA, BandwidthPoint, Device, MeasuredRoofs
+from foretrace.work.devices import SCHEMA, BandwidthPoint, Device, MeasuredRoofs
 
 MIB = 1 << 20
 ROOFS = MeasuredRoofs(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.work.families import _cpp, _words
+from foretrace.work.families import _cpp
+from foretrace.work.families._parser import op_word, role_by_words, split_ops
 from sweep import looped
 
 
@@ -85,7 +86,7 @@ def test_types_and_numbers_after_an_identifier() -> None:
     ],
 )
 def test_the_op_behind_a_functor(functor: str, op: str) -> None:
-    assert _words.op_word(functor) == op
+    assert op_word(functor) == op
 
 
 @looped(
@@ -106,7 +107,7 @@ def test_the_op_behind_a_functor(functor: str, op: str) -> None:
     ],
 )
 def test_a_role_from_words(name: str, role: str) -> None:
-    assert _words.role(name) == role
+    assert role_by_words(name) == role
 
 
 @pytest.mark.parametrize(
@@ -126,4 +127,4 @@ def test_a_role_from_words(name: str, role: str) -> None:
     ],
 )
 def test_splitting_op_lists(text: str, ops: list[str]) -> None:
-    assert list(_words.split_ops(text)) == ops
+    assert list(split_ops(text)) == ops

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretrace.work import families
-from foretrace.work.families._words import split_ops
+from foretrace.work.families._parser import split_ops
 from sweep import examples
 from work.families.test_contract import check
 from work.families.test_reference import MORE, REFERENCE

@@ -29,7 +29,7 @@ from foretrace.trace.recording import op_call
 from foretrace.trace.trace import Trace
 from foretrace.work.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.work.costs.matmul import OPERANDS
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 from foretrace.work.kernel_row import KernelRow
 
 # Ops that add their first argument to the matmul of the next two.

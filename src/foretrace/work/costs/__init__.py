@@ -24,17 +24,21 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.work.costs._call import Context, OpCall, Tensor, Unpriced, short_type
 from foretrace.work.costs._cost import (
+    Context,
     Cost,
     CostKind,
     Entry,
     Launch,
+    OpCall,
     Price,
     Share,
+    Tensor,
+    Unpriced,
     cub_part,
     element_type,
     multi_tensor,
+    short_type,
     unknown,
 )
 from foretrace.work.costs.limits import Roofline, Work, occupancy, peak_flops, position

@@ -26,8 +26,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.work.costs._call import SIZES, Context, OpCall, Tensor, Unpriced
-from foretrace.work.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
+from foretrace.work.costs._cost import (
+    SIZES,
+    Context,
+    Cost,
+    CostKind,
+    Launch,
+    OpCall,
+    Price,
+    Share,
+    Tensor,
+    Unpriced,
+    at_least,
+    moved,
+)
 from foretrace.work.traffic import Certainty
 
 NONE = -1

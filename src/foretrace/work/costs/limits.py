@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.work.device import Device
+from foretrace.work.devices import Device
 from foretrace.work.traffic import CacheUse, Certainty
 
 # How many times the memory's bandwidth a cache may give before the cost is wrong instead. In the

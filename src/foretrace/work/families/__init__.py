@@ -22,9 +22,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.work.families._parser import SHORT_LIMIT
-from foretrace.work.families._tables import on_card, rows
-from foretrace.work.families._words import MATMULS, VIEWS, role_of_op, vocabulary
+from foretrace.work.families._cpp import on_card, rows
+from foretrace.work.families._parser import MATMULS, SHORT_LIMIT, VIEWS, role_of_op, vocabulary
 from foretrace.work.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
 __all__ = [

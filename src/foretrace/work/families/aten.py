@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from foretrace.work.families import _cpp, _words
+from foretrace.work.families import _cpp
+from foretrace.work.families._cpp import row_for, rows, rx, word_set
 from foretrace.work.families._parser import (
-    KernelId,
     NameParser,
     family,
-    row_for,
-    rows,
-    rx,
-    word_set,
+    is_op,
+    lambda_dtype,
+    op_word,
+    plain_kernel,
+    role_by_words,
 )
-from foretrace.work.families._words import op_word
+from foretrace.work.kernel import KernelId
 
 # ATen's element-wise templates. The template tells how memory is walked, the functor tells the op.
 #
@@ -107,7 +108,7 @@ def _copy(r: NameParser, functor: Functor) -> KernelId:
     direct = functor.leaf.startswith("direct")
     r.put(functor.leaf, "functor", functor.leaf, "copies elements")
     source, target = row_for("aten_copies", functor.leaf) or ("", "")
-    if found := _words.lambda_dtype(functor.text):
+    if found := lambda_dtype(functor.text):
         dtype, written = found
         source = dtype if source or cast is False else ""
         target = target or (dtype if direct else "")
@@ -147,15 +148,15 @@ def _op(r: NameParser, functor: Functor) -> KernelId:
             math = _cpp.dtype(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
             if math != left:
                 r.put(inner[3], "math_dtype", math, "computes in {}")
-        elif found := _words.lambda_dtype(functor.text):
+        elif found := lambda_dtype(functor.text):
             r.put(found[1], "dtype", found[0])
         elif inner:
             r.read(inner[0], "dtype")
     op, short = row_for("aten_functors", functor.name) or ("", "")
-    word = _words.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
+    word = op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
     if functor.leaf == "FillFunctor" and r.get("dtype") == "f32":
         op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen
-    if op or (_words.is_op(word) and functor.text.startswith("at::native")):
+    if op or (is_op(word) and functor.text.startswith("at::native")):
         r.put(functor.leaf, "op", op or f"aten::{word}", certainty="checked")
     short = short or word + (" (scalar)" if "UnaryFunctor" in functor.leaf else "")
     strided = "(strided/broadcast)" if r.get("contiguous") is False else ""
@@ -513,8 +514,8 @@ def _decode_other(r: NameParser) -> KernelId | None:
             return None
         r.put("_Z", "mangled", True)
         r.put(words[2], "template", words[2])
-        role = "pointwise" if "elementwise" in words[2] else _words.role(words[2])
-        return r.done(role, "", _words.plain(words[2]), *words[3:4])
+        role = "pointwise" if "elementwise" in words[2] else role_by_words(words[2])
+        return r.done(role, "", plain_kernel(words[2]), *words[3:4])
     if not r.cpp.scope.startswith("at::native") and r.base != UNSCOPED:
         return None
     r.put(r.base, "template", r.base)
@@ -523,7 +524,7 @@ def _decode_other(r: NameParser) -> KernelId | None:
     dtype = r.read(next(filter(_cpp.dtype, types), ""), "dtype")
     row = r.row("aten_other")
     if not row:
-        return r.done(_words.role(r.base), "", _words.plain(r.base), dtype)
+        return r.done(role_by_words(r.base), "", plain_kernel(r.base), dtype)
     role, short, op = row
     op = op or _upsample(r.base) or _triangle(r.cpp)
     r.put(r.base, "op", op and f"aten::{op}", certainty="inferred")
@@ -554,11 +555,11 @@ def _decode_xpu(r: NameParser) -> KernelId:
     functor = _cpp.leaf(next(functors, ""))
     if r.base == "VectorizedElementwiseKernel":
         r.read(r.arg(0), "vec")
-    word = _words.op_word(functor) if functor else _words.plain(r.base)
+    word = op_word(functor) if functor else plain_kernel(r.base)
     r.read(functor, "functor")
     r.put(functor, "op", functor and f"aten::{word}")
     dtype = _cpp.dtype((_cpp.inside(r.name, functor) or ("",))[0]) if functor else None
     r.put(functor, "dtype", dtype)
     elementwise = "Elementwise" in r.base and rx(r"\w+").fullmatch(r.base)
-    role = "reduction" if r.base.startswith("Reduce") else _words.role(r.base)
+    role = "reduction" if r.base.startswith("Reduce") else role_by_words(r.base)
     return r.done("pointwise" if elementwise else role, "", word, dtype)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from foretrace.work.families import _cpp, _words
+from foretrace.work.families import _cpp
+from foretrace.work.families._cpp import PAIR, WORDS, one_of, rx
 from foretrace.work.families._parser import (
-    PAIR,
-    WORDS,
-    KernelId,
     NameParser,
     family,
-    one_of,
-    rx,
+    first_type,
+    plain_kernel,
+    role_by_words,
     shape,
 )
-from foretrace.work.families.cute_dsl import class_of, put_dtype
+from foretrace.work.families.cutlass import class_of, put_dtype
+from foretrace.work.kernel import KernelId
 
 # Flash attention 2 (`pytorch_flash::` is PyTorch's copy, `flash::` the package's) and 3.
 #
@@ -199,7 +199,7 @@ def _decode_flashinfer(r: NameParser) -> KernelId | None:
         r.put("flashinfer", "lib", LIB_FLASHINFER, f"{LIB_FLASHINFER}, in the CuTe DSL")
         called: str = r.read(found["class"], "class")
         put_dtype(r)
-        return r.done(_words.role(called), "", _words.plain(called), r.get("dtype_in"))
+        return r.done(role_by_words(called), "", plain_kernel(called), r.get("dtype_in"))
     if r.cpp.scope.split("::")[0] != "flashinfer":
         return None
     r.certainty = "documented"
@@ -247,14 +247,14 @@ def _decoding(r: NameParser) -> None:
 
 
 def _literal(r: NameParser) -> KernelId:
-    plain = _words.plain(r.base)
+    plain = plain_kernel(r.base)
     r.note(r.base, f"the name is literal: {plain}")
-    dtype = _words.first_type(r)
+    dtype = first_type(r)
     activation = rx(_ACTIVATION).search(r.arg(1)) if r.base == "act_and_mul_kernel" else None
     if activation:
         r.read(activation[1], "activation")
         plain = plain.replace("act", activation[1], 1)
     row = r.row("flashinfer")
-    role = row[0] if row else _words.role(r.base)
-    role = role if role != "other" else _words.role(f"{r.cpp.scope}_{r.base}")
+    role = row[0] if row else role_by_words(r.base)
+    role = role if role != "other" else role_by_words(f"{r.cpp.scope}_{r.base}")
     return r.done(role, "", plain, dtype)

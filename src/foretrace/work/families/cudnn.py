@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from foretrace.work.families import _cpp
-from foretrace.work.families._parser import (
-    TRIPLE,
-    KernelId,
-    NameParser,
-    family,
-    is_cut,
-    row_for,
-    rx,
-    uncut,
-)
+from foretrace.work.families._cpp import TRIPLE, is_cut, row_for, rx, uncut
+from foretrace.work.families._parser import NameParser, family
 from foretrace.work.families.cublas import put_head, put_word, words_after
+from foretrace.work.kernel import KernelId
 
 # Convolutions of older cuDNN libraries: generation names, engine templates, Winograd, FFT.
 #

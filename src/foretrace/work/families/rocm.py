@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from foretrace.work.families import _cpp, _words
-from foretrace.work.families._parser import KernelId, NameParser, family, rows, shape
-from foretrace.work.families._tables import (
+from foretrace.work.families import _cpp
+from foretrace.work.families._cpp import (
     CONVOLUTIONS,
     PAIR,
     TRIPLE,
@@ -13,9 +12,12 @@ from foretrace.work.families._tables import (
     by_spelling,
     is_cut,
     row_for,
+    rows,
     rx,
     uncut,
 )
+from foretrace.work.families._parser import NameParser, family, plain_kernel, role_by_words, shape
+from foretrace.work.kernel import KernelId
 
 # Tensile: the matmuls of rocBLAS and hipBLASLt.
 #
@@ -186,10 +188,10 @@ def _decode_miopen(r: NameParser) -> KernelId | None:
     role, short, op = row_for("miopen", plain) or ("", "", "")
     if not role and not plain.startswith(("MIOpen", "miopen")):
         return None
-    short = short or _words.plain(plain)
+    short = short or plain_kernel(plain)
     r.put(plain, "op", op, "the name is literal")
     r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
-    return r.done(role or _words.role(plain), "", short)
+    return r.done(role or role_by_words(plain), "", short)
 
 
 # AMD's Composable Kernel and CK Tile. The kernel's identifier, mostly mangled, tells the op.
@@ -221,7 +223,7 @@ def _plain(r: NameParser, kernel: str) -> KernelId:
     r.read(kernel, "kernel", "the kernel")
     row = next((row for row in rows("composable_kernel") if rx(row[-1]).search(kernel)), None)
     if not row:
-        return r.done(_words.role(kernel), "", kernel or "CK")
+        return r.done(role_by_words(kernel), "", kernel or "CK")
     role, op, short, _ = row
     r.put(kernel, "op", op, "from the kernel's name")
     kind = next((kind for kind in ("xdl", "wmma", "dl") if f"_{kind}" in kernel), "")
@@ -285,6 +287,6 @@ def _decode_aiter(r: NameParser) -> KernelId | None:
         r.read(next((word for word in rest if word in ("rtz", "rtne", "rtna")), ""), "rounding")
         r.read("causal" if "causal" in rest else "", "causal")
         return r.done("attention", f"fmha {way} {{dtype_in}} hd{{head_dim}}")
-    plain = _words.plain(base)
+    plain = plain_kernel(base)
     r.note(base, f"the name is literal: {plain}")
-    return r.done(_words.role(base), "", plain or "aiter")
+    return r.done(role_by_words(base), "", plain or "aiter")

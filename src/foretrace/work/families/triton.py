@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from foretrace.work.families import _words
-from foretrace.work.families._parser import TRIPLE, KernelId, NameParser, family, row_for
-from foretrace.work.families._tables import is_cut, joined, rx, uncut, word_set, words
-from foretrace.work.families._words import MATMULS, VIEWS, is_op, role_of_op, split_ops
+from foretrace.work.families._cpp import TRIPLE, is_cut, joined, row_for, rx, uncut, word_set, words
+from foretrace.work.families._parser import (
+    MATMULS,
+    VIEWS,
+    NameParser,
+    family,
+    is_op,
+    plain_kernel,
+    role_by_words,
+    role_of_op,
+    split_ops,
+)
+from foretrace.work.kernel import KernelId
 
 # TorchInductor: `triton_<category>_fused_<ops>_<n>`, its C++ sibling and its other backends.
 #
@@ -238,7 +247,7 @@ def _decode_user(r: NameParser) -> KernelId | None:
     meaning = "looks like a Triton kernel: then the name is the Python function's"
     r.put(plain, "op", "user triton", meaning)
     _spec(r, plain)
-    return r.done(_words.role(plain), "", _words.plain(plain))
+    return r.done(role_by_words(plain), "", plain_kernel(plain))
 
 
 def _attention(r: NameParser, plain: str, way: str) -> KernelId:

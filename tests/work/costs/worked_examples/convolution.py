@@ -1,4 +1,4 @@
-"""Worked examples of `foretrace.work.costs.convolution`."""
+"""Worked examples of `foretrace.work.costs.matmul`."""
 
 from foretrace.work.costs import Cost
 from worked_examples import at_least

@@ -1,8 +1,8 @@
-"""Worked examples of `foretrace.work.costs.copy`."""
+"""Worked examples of `foretrace.work.costs.pointwise`."""
 
 from foretrace.work.costs import Cost, Launch
 from foretrace.work.costs._cost import NO_TYPE
-from foretrace.work.costs.copy import NOTE, SENT
+from foretrace.work.costs.pointwise import NOTE, SENT
 from worked_examples import at_least
 
 EXAMPLES = {

@@ -1,7 +1,7 @@
-"""Worked examples of `foretrace.work.costs.experts`."""
+"""Worked examples of `foretrace.work.costs.libraries`."""
 
 from foretrace.work.costs import Certainty, Cost, Launch
-from foretrace.work.costs.experts import HIDDEN, SORTED
+from foretrace.work.costs.libraries import HIDDEN_WEIGHTS, SORTED
 from worked_examples import at_least
 
 # gpt-oss: 32 tokens, 4 of 32 experts, 3072 columns in. 38 row tiles of 16 are launched; 912 blocks
@@ -18,7 +18,7 @@ def _estimate(flops: int, read: float, written: int, least: float, note: str = _
 
 
 EXAMPLES = {
-    _MOE: Cost(None, None, None, HIDDEN),
+    _MOE: Cost(None, None, None, HIDDEN_WEIGHTS),
     # 4 tokens choose 2 of 8 experts: 8 * (1 - 0.75 ** 4) of them are read
     "vllm::fused_experts(bf16[4,16] bf16[8,64,16] bf16[8,16,32] f32[4,2] i32[4,2] =silu)": Cost(
         2 * 8 * 16 * (64 + 32),

@@ -1,4 +1,4 @@
-"""Worked examples of `foretrace.work.costs.norm`."""
+"""Worked examples of `foretrace.work.costs.pointwise`."""
 
 from foretrace.work.costs import Cost, Launch
 from worked_examples import at_least

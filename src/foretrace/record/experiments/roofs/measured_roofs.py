@@ -17,7 +17,7 @@ from foretrace.base.errors import MissingError
 from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import cpu
 from foretrace.record.experiments.roofs.cpu import Figure
-from foretrace.work.device import SCHEMA, BandwidthPoint, MeasuredRoofs
+from foretrace.work.devices import SCHEMA, BandwidthPoint, MeasuredRoofs
 
 # an H200 takes a quarter of it
 BUDGET_S = {"gpu": 80.0, "cpu": 50.0}
