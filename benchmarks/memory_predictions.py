@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from foretrace.memory import device_document, fixes
 from foretrace.read import recordings
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import Owner, Snapshot
+from foretrace.read.snapshot import Owner, Snapshot, read_snapshot
 from foretrace.trace.allocator.categories import CATEGORIES
 from foretrace.trace.allocator.view import MemoryView
 

@@ -26,8 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import ALLOC, FREE, History
+from foretrace.read.snapshot import ALLOC, FREE, History, read_snapshot
 
 FRAMES, STACKS = 3000, 2000
 KEPT, ACTIVATIONS = 400, 4000  # tensors that live on, and those of a step

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from foretrace.read import recordings
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import Snapshot
+from foretrace.read.snapshot import Snapshot, read_snapshot
 from foretrace.trace.allocator.view import MemoryView
 from read.snapshots import from_tree
 

@@ -11,7 +11,7 @@ import foretrace
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.look.reading import overview_of
-from foretrace.read import cache, entries, recordings
+from foretrace.read import cache, recordings
 from foretrace.read.bytestream import UNPACKED
 
 TRACE = recordings.traces()["mlp_eager"]
@@ -20,13 +20,13 @@ EVENTS = 243
 
 def kept(place: Path, kind: str = "*") -> list[Path]:
     """The entries of a kind."""
-    return sorted((place / entries.FOLDER).glob(f"*.{kind}"))
+    return sorted((place / cache.FOLDER).glob(f"*.{kind}"))
 
 
 def damage(place: Path, content: bytes) -> Path:
     """Replace the content of an entry and keep its checksum sound."""
     place.unlink()
-    entries.write(place.name, [content])
+    cache.write(place.name, [content])
     return place
 
 

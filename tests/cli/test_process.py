@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.cli import _process, main
-from foretrace.read import entries, recordings
+from foretrace.read import cache, recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
 
@@ -137,7 +137,7 @@ def test_a_signal_while_tables_are_saved_leaves_nothing(
         process.send_signal(number)
         said = process.communicate()[1]
     assert (process.returncode, said.strip()) == (128 + number, "foretrace: stopped")
-    assert [*(tmp_path / entries.FOLDER).iterdir()] == []
+    assert [*(tmp_path / cache.FOLDER).iterdir()] == []
 
 
 def test_a_program_that_ignores_hanging_up_keeps_doing_so() -> None:

@@ -17,8 +17,8 @@ from msgspec import field
 from foretrace.base.budget import Limits
 from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto import parallel
-from foretrace.read.kineto.columns import Columns
-from foretrace.read.kineto.document import Document, read_document
+from foretrace.read.kineto.document import Document, ReadAlone, read_document
+from foretrace.read.kineto.records import Columns
 from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.tables import NONE
 
@@ -133,17 +133,17 @@ def read_apart(data: bytes, piece: int, tail: int) -> Answer:
     """Read a plain document with two workers; only where nothing forbids to fork."""
     ledger, limits = WholeLedger(), Limits()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"WORTHWHILE": 0, "PIECE": piece, "TAIL": tail}.items():
+        for name, value in {"PIECE": piece, "TAIL": tail}.items():
             patch.setattr(parallel, name, value)
         patch.setattr(parallel, "cores", lambda: 2)
 
-        def apart(stream: ByteStream, buffer: Any, *more: Any) -> list[Columns]:
-            return parallel.read_apart(stream, buffer, limits, ledger, *more)
+        def apart(_: ByteStream, buffer: Any, *more: Any) -> list[Columns]:
+            return parallel.read_apart(buffer, limits, ledger, *more)
 
         try:
             stream = ByteStream("t.json", iter([data]), len(data))
             return answer(read_document(stream, limits, ledger, apart), ledger)
-        except parallel.ReadAlone:
+        except ReadAlone:
             return read(data)
 
 

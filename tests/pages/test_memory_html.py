@@ -10,8 +10,7 @@ import pytest
 from foretrace.memory import memory_document
 from foretrace.pages import memory_html as made
 from foretrace.pages.page import pack
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import (
+from foretrace.read.snapshot import (
     ALLOC,
     FREE,
     History,
@@ -19,6 +18,7 @@ from foretrace.read.snapshot_tables import (
     Owner,
     Snapshot,
     StackFrame,
+    read_snapshot,
 )
 from foretrace.trace.allocator.view import MemoryView, memory_views
 from read.snapshots import RECORDED

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from foretrace.read.snapshot import UnpickledHead, snapshot_of
-from foretrace.read.snapshot_tables import ACTIONS, Snapshot
+from foretrace.read.snapshot import ACTIONS, Snapshot, UnpickledHead, snapshot_of
 from foretrace.read.unpickle import Tables
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "memory"

@@ -175,12 +175,12 @@ import os, sys
 from foretrace import read as sources
 from foretrace.base.errors import LimitError
 from foretrace.read.ledger import LedgerBuilder
-from foretrace.read.kineto import parallel
+from foretrace.read.kineto import document, parallel
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 
 budget.PASSING = 0.0  # on a busy machine the wait alone would take all that is allowed
-parallel.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
+document.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
 parallel.cores = lambda: 2
 here, run = os.getpid(), parallel.EventReader.run
 

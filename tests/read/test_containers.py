@@ -14,11 +14,10 @@ from corpus.cases import G0
 from corpus.odd_containers import ZIP, ZSTD, changed, gn_text, packed_by, sizes_after, zip64, zipped
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
-from foretrace.read import unpack
-from foretrace.read.bytestream import open_stream
+from foretrace.read import bytestream
+from foretrace.read.bytestream import Feed, gunzip, open_stream, unzip, unzstd
 from foretrace.read.door import TraceFolder, open_any
 from foretrace.read.ledger import LedgerBuilder
-from foretrace.read.unpack import Feed, gunzip, unzip, unzstd
 from sweep import examples
 
 WHOLE = 1 << 30
@@ -101,7 +100,7 @@ def test_no_member_is_whole(second: str) -> None:
 def test_damage_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that breaks at every other member is not read to its end."""
     bad = gz(b"")[:10] + b"\xff" * 30
-    monkeypatch.setattr(unpack, "MOST_DAMAGE", 3)
+    monkeypatch.setattr(bytestream, "MOST_DAMAGE", 3)
     with pytest.raises(TraceError, match="E_GZIP"):
         unpacked((gz(b"x") + bad) * 9)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.read import cache, entries, recordings
+from foretrace.read import cache, recordings
 
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243
@@ -17,16 +17,16 @@ EVENTS = 243
 
 def kept(place: Path, kind: str = "*") -> list[Path]:
     """The entries of a kind."""
-    return sorted((place / entries.FOLDER).glob(f"*.{kind}"))
+    return sorted((place / cache.FOLDER).glob(f"*.{kind}"))
 
 
 def test_no_damage_to_an_entry_is_believed(place: Path) -> None:
     """400 damaged entries: each bit flipped, cut, longer, of zeros, or under another name."""
-    name, other = (entries.named("key", number) for number in range(2))
-    entries.write(name, [b"content"])
-    file = place / entries.FOLDER / name
+    name, other = (cache.named("key", number) for number in range(2))
+    cache.write(name, [b"content"])
+    file = place / cache.FOLDER / name
     sound = file.read_bytes()
-    assert len(sound) == len(b"content") + entries.DIGEST
+    assert len(sound) == len(b"content") + cache.DIGEST
     flipped = [
         sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :]
         for at in range(len(sound))
@@ -35,12 +35,12 @@ def test_no_damage_to_an_entry_is_believed(place: Path) -> None:
     cut = [sound[:length] for length in range(len(sound))]
     for content in [*flipped, *cut, sound + b"\0", bytes(len(sound)), bytes(64), b""]:
         file.write_bytes(content)
-        assert entries.read(name) is None
+        assert cache.read(name) is None
         assert not file.exists()
     file.with_name(other).write_bytes(sound)
-    assert entries.read(other) is None
+    assert cache.read(other) is None
     file.write_bytes(sound)
-    assert entries.read(name) == b"content"
+    assert cache.read(name) == b"content"
 
 
 def test_the_cache_is_private(place: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_cache_is_private(place: Path) -> None:
         foretrace.open(TRACE)
     finally:
         os.umask(before)
-    folder = place / entries.FOLDER
+    folder = place / cache.FOLDER
     assert {path.stat().st_mode & 0o777 for path in (place, folder)} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     folder.chmod(0o777)
@@ -68,13 +68,13 @@ def test_what_belongs_to_others_is_not_used(
 ) -> None:
     """Another user's entries were believed, and their folder decided what was deleted."""
     foretrace.open(TRACE)
-    folder = place / entries.FOLDER
+    folder = place / cache.FOLDER
     if which == "link":
         folder.rename(tmp_path / "elsewhere")
         folder.symlink_to(tmp_path / "elsewhere")
     else:
         theirs = (place if which == "root" else folder).stat()
-        monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs.st_ino)
+        monkeypatch.setattr(cache, "_foreign", lambda known: known.st_ino == theirs.st_ino)
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert cache.load(str(TRACE)) is None
     assert foretrace.open(TRACE).event_count == EVENTS
@@ -98,29 +98,29 @@ def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
 
 def test_the_least_recently_used_go_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after the clock went back: an entry of the future is not the most recent one."""
-    names = [entries.named("key", number) for number in range(4)]
+    names = [cache.named("key", number) for number in range(4)]
     for age, name in enumerate(names):
-        entries.write(name, [b"x"])
+        cache.write(name, [b"x"])
         used = time.time() + (86_400 if age == 3 else -100 * age)
-        os.utime(place / entries.FOLDER / name, (used, used))
-    monkeypatch.setattr(entries, "KEEP_BYTES", 3 * entries.BLOCK)
-    new = entries.named("key", "new")
-    entries.write(new, [b"x"])
+        os.utime(place / cache.FOLDER / name, (used, used))
+    monkeypatch.setattr(cache, "KEEP_BYTES", 3 * cache.BLOCK)
+    new = cache.named("key", "new")
+    cache.write(new, [b"x"])
     assert {path.name for path in kept(place)} == {new, *names[:2]}
 
 
 def test_only_entries_are_deleted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that the user chose may hold other files, links and folders."""
     foretrace.open(TRACE)
-    folder = place / entries.FOLDER
+    folder = place / cache.FOLDER
     others = [place / "tables", folder / "notes.txt", folder / "link.txt", folder / "folder"]
     others[0].write_text("mine")
     others[1].write_text("mine")
     others[2].symlink_to(TRACE)
     others[3].mkdir()
-    link = folder / entries.named("tables", "planted")
+    link = folder / cache.named("tables", "planted")
     link.symlink_to(TRACE)
-    monkeypatch.setattr(entries, "KEEP_BYTES", 0)
-    entries.write(entries.named("key", "new"), [b"x"])
+    monkeypatch.setattr(cache, "KEEP_BYTES", 0)
+    cache.write(cache.named("key", "new"), [b"x"])
     assert kept(place, "tables") == kept(place, "key") == []
     assert all(path.exists() for path in (*others, TRACE))

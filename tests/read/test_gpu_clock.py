@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foretrace.read.kineto.times import GpuLag, LaunchedWork, gpu_lag
+from foretrace.read.kineto.assemble import GpuLag, LaunchedWork, gpu_lag
 
 NONE = np.empty(0, np.int64)
 

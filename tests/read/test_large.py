@@ -111,8 +111,8 @@ LIMITED = """
 import json, sys
 from foretrace import read
 from foretrace.base.budget import Limits
-from foretrace.read.kineto import parallel
-parallel.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
+from foretrace.read.kineto import document, parallel
+document.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
 parallel.cores = lambda: 2
 ledger = read.read(sys.argv[1], Limits(events=int(sys.argv[2]))).ledger
 json.dump([ledger.seen, *(note.code for note in ledger.notes)], sys.stdout)

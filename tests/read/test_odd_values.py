@@ -16,7 +16,7 @@ from corpus.builder import TraceBuilder
 from corpus.opening import run
 from foretrace.base.arrays import Bools, Ints
 from foretrace.base.units import whole
-from foretrace.read.kineto.times import outliers
+from foretrace.read.kineto.assemble import outliers
 from foretrace.read.tables import KIND
 from foretrace.trace.arguments import Signature
 from foretrace.trace.trace import Trace

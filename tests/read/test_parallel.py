@@ -23,9 +23,9 @@ from sweep import FULL
 SCRIPT = """
 import json, os, sys
 from foretrace import read as sources
-from foretrace.read.kineto import parallel
+from foretrace.read.kineto import document, parallel
 
-parallel.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
+document.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
 parallel.cores = lambda: 3
 joined, given = parallel._joined, []
 

@@ -24,8 +24,7 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, TraceError
 from foretrace.memory import memory_document
 from foretrace.read import unpickle
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import Snapshot
+from foretrace.read.snapshot import Snapshot, read_snapshot
 from read.snapshots import RECORDED, from_tree, pickled, recorded, resolved, small_tree
 from sweep import looped
 

@@ -10,8 +10,8 @@ from corpus.reading import read
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import ByteStream
-from foretrace.read.kineto.boundaries import CHUNK
 from foretrace.read.kineto.document import read_document
+from foretrace.read.kineto.records import CHUNK
 from foretrace.read.ledger import LedgerBuilder
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1.5,"dur":2}'

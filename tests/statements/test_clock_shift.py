@@ -14,7 +14,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.check import check
 from foretrace.look import summarize
-from foretrace.read.kineto.times import APART_NS
+from foretrace.read.kineto.assemble import APART_NS
 from opened_traces import open_made
 from statements.places import every, name_of
 

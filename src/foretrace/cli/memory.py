@@ -12,7 +12,7 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.read.door import Opened
-    from foretrace.read.snapshot_tables import Snapshot
+    from foretrace.read.snapshot import Snapshot
     from foretrace.trace.allocator.view import MemoryView
 
 # how pickles begin, and files packed with gzip, xz and zstd

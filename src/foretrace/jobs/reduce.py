@@ -46,7 +46,8 @@ from foretrace.jobs.whole_job import (
     packed,
 )
 from foretrace.read import cache as store
-from foretrace.read import entries, remote
+from foretrace.read import remote
+from foretrace.read.bytestream import is_remote
 from foretrace.read.ledger import NoteEntry
 from foretrace.read.tables import NONE
 from foretrace.trace import opening
@@ -297,7 +298,7 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
     Raises `TraceError` where the file cannot be read.
     """
     stamp = _stamp(path) if cache and keeps_everything(limits) else None
-    entry = entries.named("part", stamp, opening.program())
+    entry = store.named("part", stamp, opening.program())
     kept = _kept(entry) if stamp else None
     if kept:
         return kept
@@ -310,13 +311,13 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
         part = reduced(trace, size_of(path))
         if stamp and stamp == _stamp(path):
             with budget.waiting():  # the time to write an entry does not count
-                entries.write(entry, [msgspec.msgpack.encode(part)])
+                store.write(entry, [msgspec.msgpack.encode(part)])
     return part
 
 
 def _stamp(path: str) -> str | None:
     """What changes when a file does, and its path, which may name its rank and host."""
-    if remote.is_remote(path):
+    if is_remote(path):
         known, place = remote.stamp_of(path), path
     else:
         known, place = store.stamp_of(path), os.path.abspath(path)
@@ -325,7 +326,7 @@ def _stamp(path: str) -> str | None:
 
 def _kept(entry: str) -> RankPart | None:
     try:
-        return msgspec.msgpack.decode(entries.read(entry) or b"", type=RankPart)
+        return msgspec.msgpack.decode(store.read(entry) or b"", type=RankPart)
     except msgspec.DecodeError:
         return None  # missing or damaged
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from foretrace.base.units import bytes_text
 from foretrace.memory.fixes import PeakFix, largest_batch, peak_at_batch, predicted
-from foretrace.read.snapshot_tables import Snapshot
+from foretrace.read.snapshot import Snapshot
 from foretrace.trace.allocator.categories import BEFORE, CATEGORIES, KEPT
 from foretrace.trace.allocator.view import MemoryView, memory_views
 

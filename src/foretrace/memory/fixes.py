@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.units import bytes_text, percent_text, plural
-from foretrace.read.snapshot_tables import Numbers
+from foretrace.read.snapshot import Numbers
 from foretrace.trace.allocator.categories import (
     ACTIVATION,
     BACKWARD,

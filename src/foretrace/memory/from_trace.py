@@ -17,7 +17,7 @@ import numpy as np
 
 from foretrace.base.errors import TraceError
 from foretrace.base.patterns import regex
-from foretrace.read.snapshot_tables import (
+from foretrace.read.snapshot import (
     ALLOC,
     FREE,
     HeldBlock,

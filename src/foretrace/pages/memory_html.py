@@ -19,7 +19,7 @@ from foretrace.memory import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.memory import lines as memory_page
 from foretrace.pages.page import Packed, pack, page, safe
 from foretrace.pages.view_data import BoxTree, thinned
-from foretrace.read.snapshot_tables import Numbers, StackFrame
+from foretrace.read.snapshot import Numbers, StackFrame
 from foretrace.trace.allocator import categories as known
 from foretrace.trace.allocator.categories import CATEGORIES
 from foretrace.trace.allocator.view import Labels, MemoryView

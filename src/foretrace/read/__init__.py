@@ -12,9 +12,8 @@ from foretrace.read.tables import Tables
 
 if TYPE_CHECKING:
     from foretrace.read.bytestream import ByteStream
-    from foretrace.read.kineto.boundaries import Buffer
-    from foretrace.read.kineto.columns import Columns
     from foretrace.read.kineto.document import Document
+    from foretrace.read.kineto.records import Buffer, Columns
 
 __all__ = ["Limits", "read"]
 
@@ -28,7 +27,7 @@ def read(
     """
     bounds = limits or Limits()
     with budget.ceiling(path, bounds):
-        from foretrace.read.kineto.parallel import ReadAlone
+        from foretrace.read.kineto.document import ReadAlone
 
         try:
             document, ledger = _read(path, bounds, meanwhile)
@@ -49,12 +48,15 @@ def _read(
 ) -> tuple[Document, LedgerBuilder]:
     """Read a document; with `meanwhile`, worker processes may decode it."""
     from foretrace.read.bytestream import open_stream, reported
-    from foretrace.read.kineto.document import read_document
-    from foretrace.read.kineto.parallel import read_apart
+    from foretrace.read.kineto import document
 
     def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
-        return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []
+        if meanwhile is None or stream.likely_size - buffer.offset < document.WORTHWHILE:
+            return []
+        from foretrace.read.kineto.parallel import read_apart
+
+        return read_apart(buffer, limits, ledger, meanwhile)
 
     ledger = LedgerBuilder()
     stream = open_stream(path, limits, ledger, reported(path))
-    return read_document(stream, limits, ledger, apart), ledger
+    return document.read_document(stream, limits, ledger, apart), ledger

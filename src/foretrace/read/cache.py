@@ -5,17 +5,27 @@ and by what changes when the file does: its inode, its size, and both times to t
 Entries are written atomically: two processes may write one at once, and a reader sees all or
 nothing. What was read from a file that changed meanwhile is not kept. Only traces that take long to
 read are kept. No failure of the cache is an error: the trace is read again.
+
+An entry is one file whose name is a hash, so that nothing read from a file becomes part of a path.
+It ends in a checksum of its name and content: a damaged entry is deleted, and counts as missing.
+The folder and its files belong to this user alone. What belongs to somebody else is not used.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretrace.base import budget
-from foretrace.read import entries
+from foretrace.base.files import clear_abandoned, replacing
+from foretrace.base.notices import warn
+from foretrace.base.patterns import regex
 from foretrace.read.bytestream import UNPACKED
 
 if TYPE_CHECKING:
@@ -40,8 +50,8 @@ def stamp_of(path: str) -> str | None:
 def load(path: str) -> Tables | None:
     """The cached tables of `path`, or None."""
     stamp = stamp_of(path)
-    name = entries.named("tables", FORMAT, stamp)
-    content = entries.read(name) if stamp else None
+    name = named("tables", FORMAT, stamp)
+    content = read(name) if stamp else None
     if content is None:
         return None
     import polars as pl
@@ -50,7 +60,7 @@ def load(path: str) -> Tables | None:
     try:
         return _unpacked(content)
     except (ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
-        entries.discard(name)  # another program's: it is written again
+        discard(name)  # another program's: it is written again
         return None
 
 
@@ -76,7 +86,7 @@ def _unpacked(content: memoryview) -> Tables:
 def save(path: str, stamp: str | None, tables: Tables) -> None:
     """Keep the tables of `path` as it was at `stamp`. Failing to write is no error."""
     if stamp is not None and stamp_of(path) == stamp:
-        entries.write(entries.named("tables", FORMAT, stamp), _packed(tables))
+        write(named("tables", FORMAT, stamp), _packed(tables))
 
 
 def _packed(tables: Tables) -> Iterator[bytes]:
@@ -107,11 +117,149 @@ def _packed(tables: Tables) -> Iterator[bytes]:
 def load_document(path: str, what: str) -> bytes | None:
     """A finished document of an unchanged trace that the same version of the program kept."""
     stamp = stamp_of(path)
-    content = entries.read(entries.named("document", FORMAT, stamp, what)) if stamp else None
+    content = read(named("document", FORMAT, stamp, what)) if stamp else None
     return None if content is None else bytes(content)
 
 
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
     """Keep a finished document of `path` as it was at `stamp`; `content` is called only then."""
     if stamp is not None and stamp_of(path) == stamp:
-        entries.write(entries.named("document", FORMAT, stamp, what), [content()])
+        write(named("document", FORMAT, stamp, what), [content()])
+
+
+FOLDER = "foretrace-entries"  # in whatever folder the user chose, which may hold other files
+KEEP_BYTES = 4 << 30
+BLOCK = 4096  # what a small file takes on disk
+DIGEST = 32
+HOUR_S = 3600
+_NAME = regex(r"[0-9a-f]{64}\.[a-z]+")
+
+
+def folder() -> Path | None:
+    """`$FORETRACE_CACHE`, else the user's cache folder; None for a user who has no home."""
+    chosen = os.environ.get("FORETRACE_CACHE")
+    if chosen:
+        return Path(chosen)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
+    except RuntimeError:  # no HOME, and no such user
+        return None
+
+
+def named(kind: str, *parts: object) -> str:
+    """The name of the entry of that kind for those parts."""
+    from hashlib import sha256  # brings OpenSSL
+
+    text = "\n".join((kind, *map(str, parts)))
+    return f"{sha256(text.encode()).hexdigest()}.{kind}"
+
+
+def read(name: str) -> memoryview | None:
+    """The content of an entry; None where there is none that can be trusted."""
+    from hashlib import sha256
+
+    place = _place()
+    if place is None:
+        return None
+    try:
+        with open(place / name, "rb", opener=_own) as file:
+            data = memoryview(file.read())
+    except OSError:
+        return None
+    with suppress(OSError):  # on a read-only disk
+        os.utime(place / name)  # `_trim` goes by this
+    content, digest = data[:-DIGEST], sha256(name.encode())
+    digest.update(content)
+    if data[-DIGEST:] != digest.digest():
+        discard(name)
+        return None
+    return content
+
+
+def write(name: str, parts: Iterable[bytes]) -> None:
+    """Keep an entry, then delete the least recently used. Failing to write is no error."""
+    from hashlib import sha256
+
+    place, digest = _place(make=True), sha256(name.encode())
+    if place is None:
+        return
+    with suppress(OSError, MemoryError):
+        with replacing(place / name) as draft, open(draft, "xb", opener=_own) as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+        _trim(place)
+
+
+def discard(name: str) -> None:
+    """Delete an entry that cannot be used."""
+    place = _place()
+    with suppress(OSError):
+        if place is not None:
+            (place / name).unlink()
+
+
+def _place(*, make: bool = False) -> Path | None:
+    """The folder of the entries; None where there is none, or somebody else's."""
+    root = folder()
+    if root is None:
+        return None
+    place = root / FOLDER
+    try:
+        if make:
+            root.mkdir(0o700, parents=True, exist_ok=True)
+        if _refused(root, root.stat()):
+            return None
+        if make:
+            place.mkdir(0o700, exist_ok=True)
+        if _refused(place, known := place.lstat()):  # a link could lead to files of other programs
+            return None
+        if stat.S_IMODE(known.st_mode) & 0o077:
+            place.chmod(0o700)
+    except OSError:
+        return None
+    return place
+
+
+def _refused(place: Path, known: os.stat_result) -> bool:
+    """Say in one line why a folder is not used: what others can change decides no answer."""
+    if _foreign(known):
+        why = "belongs to another user"
+    elif not stat.S_ISDIR(known.st_mode):
+        why = "is not a folder"
+    else:
+        return False
+    warn(f"the cache is not used: {place} {why}; set FORETRACE_CACHE to a folder of your own")
+    return True
+
+
+def _foreign(known: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and known.st_uid != os.geteuid()
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a plain file of this user's, or make one that nobody else can read."""
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe has no writer
+    opened = os.open(path, flags | safe, 0o600)
+    known = os.fstat(opened)
+    if _foreign(known) or not stat.S_ISREG(known.st_mode):
+        os.close(opened)
+        raise PermissionError(f"{path} is no file of this user's")
+    return opened
+
+
+def _trim(place: Path) -> None:
+    """Delete drafts of processes that were killed, and what does not fit, oldest use first."""
+    clear_abandoned(place)
+    latest, found, total = time.time() + HOUR_S, [], 0
+    for entry in os.scandir(place):
+        if _NAME.fullmatch(entry.name):
+            known = entry.stat(follow_symlinks=False)
+            # a use in the future was before the clock went back
+            used = known.st_mtime if known.st_mtime <= latest else 0
+            found.append((used, max(known.st_size, BLOCK), entry.path))
+    for _, size, path in sorted(found, reverse=True):
+        total += size
+        if total > KEEP_BYTES:
+            os.unlink(path)

@@ -26,22 +26,26 @@ from foretrace.base.budget import Limits, ceiling
 from foretrace.base.errors import ForetraceError, TraceError, UsageError, printable
 from foretrace.read import captures
 from foretrace.read.bytestream import (
+    SMALL,
+    ZIP,
     empty,
+    files_in,
     first_bytes,
     is_converted,
+    is_remote,
     open_regular,
     open_stream,
+    open_zip,
     refuse_no_events,
     refuse_non_json,
     start_of,
+    unreadable,
 )
 from foretrace.read.compiler.bundle import NAMED as LOG_NAMED
 from foretrace.read.compiler.bundle import SUFFIX as BUNDLE
 from foretrace.read.compiler.bundle import names_in
 from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.recordings import opened_as
-from foretrace.read.remote import SMALL, files_below, is_remote
-from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 
 if TYPE_CHECKING:
     from foretrace.read.tried import TryDocument
@@ -272,6 +276,8 @@ def _problem(path: str, held: bytes, limits: Limits) -> TraceError | None:
 
 def _in_store(url: str, limits: Limits) -> Opened:
     """A file of a store, by content; the files below an address, by name."""
+    from foretrace.read.remote import files_below
+
     try:
         files = files_below(url)
         if [name.partition("://")[2] for name in files] != [url.partition("://")[2]]:

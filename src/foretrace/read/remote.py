@@ -7,7 +7,6 @@ kept on disk.
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -18,13 +17,6 @@ from foretrace.base.errors import MissingError, UsageError
 T = TypeVar("T")
 # scheme: the extra that brings its driver
 _EXTRAS = {"s3": "s3", "gs": "gs", "gcs": "gs", "hf": "hf", "file": "hf", "memory": "hf"}
-BLOCK = 8 << 20  # of a file that is read to its end
-SMALL = 256 << 10  # of one that is looked into, or whose directory is at its end
-
-
-def is_remote(path: str) -> bool:
-    """Whether a path is an address, and no file of that odd name."""
-    return path.partition("://")[0].isalnum() and "://" in path and not os.path.exists(path)
 
 
 def files_below(url: str) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 from foretrace.base.terminal import plain
 from foretrace.memory import memory_document
 from foretrace.pages.memory_html import memory_html
-from foretrace.read.snapshot_tables import ALLOC, History, Owner, Snapshot, StackFrame
+from foretrace.read.snapshot import ALLOC, History, Owner, Snapshot, StackFrame
 from foretrace.trace.allocator.view import memory_views
 from pages.browser import hostile
 from pages.browser.audit import faint_texts, nameless

@@ -9,12 +9,14 @@ from itertools import chain
 
 from foretrace.base import budget
 from foretrace.base.budget import Limits
-from foretrace.read.compiler.bundle import beside, located, nothing
-from foretrace.read.compiler.runs import (
+from foretrace.read.compiler.bundle import (
     CompilerLogs,
     LogRecord,
     TextRecord,
+    beside,
+    located,
     manifest_of,
+    nothing,
     one_run,
     stranger,
 )

@@ -27,11 +27,18 @@ from msgspec.structs import replace
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.patterns import regex
-from foretrace.read.bytestream import first_bytes, open_stream, reported
-from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
-from foretrace.read.compiler.runs import LogRecord, TextRecord, manifest_of
+from foretrace.read.bytestream import first_bytes, open_stream, reported, zip_members
+from foretrace.read.compiler.bundle import (
+    NAMED,
+    PACKED,
+    LogRecord,
+    TextRecord,
+    is_named,
+    manifest_of,
+    names_in,
+    nothing,
+)
 from foretrace.read.ledger import LedgerBuilder
-from foretrace.read.unpack import zip_members
 
 _GLOG = (
     rb"[VIWEC]\d{4} \d\d:\d\d:\d\d[.,]\d{3,9} (?P<process>\d{1,20}) ?"

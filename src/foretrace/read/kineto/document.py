@@ -1,7 +1,8 @@
 """A whole trace document, read as a stream: header, events, tail.
 
 The list of events is decoded a chunk at a time straight into typed records. A chunk that does not
-decode is read again carefully, so damage costs time only where it is. Workers decode large files.
+decode is read again carefully (`damage.py`), so damage costs time only where it is. Workers decode
+large files.
 
 The document around the events: keys before and after them, and where their list begins.
 
@@ -15,7 +16,7 @@ import json
 from collections.abc import Callable
 from copy import copy
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -29,17 +30,25 @@ from foretrace.read.bytestream import (
     refuse_no_events,
     refuse_non_json,
 )
-from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, TOKEN, Buffer, last_boundary
-from foretrace.read.kineto.careful import After, CarefulReader
-from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.records import (
+    CHUNK,
+    FIRST_KEY,
     SUSPICIOUS,
+    TOKEN,
+    After,
+    Buffer,
+    Columns,
+    Pools,
     beyond_floats,
     exact_times,
+    last_boundary,
     more_lengths,
     sound_events,
 )
 from foretrace.read.ledger import DAMAGE, LedgerBuilder
+
+if TYPE_CHECKING:
+    from foretrace.read.kineto.damage import CarefulReader
 
 EVENTS_KEY = regex(rb'"traceEvents"\s*+:\s*+([\[{])')
 # torch begins every record with its phase
@@ -190,7 +199,7 @@ def read_tail(text: bytes, last: bool, limits: Limits, ledger: LedgerBuilder) ->
 
 
 def _repaired(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
-    from foretrace.read.kineto.repair import repair_header
+    from foretrace.read.kineto.damage import repair_header
 
     return repair_header(text, limits, ledger)
 
@@ -272,6 +281,8 @@ def _skip_blanks(buffer: Buffer) -> None:
 
 _PHASE = attrgetter("ph")
 _SEPARATOR = regex(rb"[ \t\r\n]*+(,?)")
+# the last record, the end of the list, and what goes on behind it
+_LAST = regex(rb'\}\s*+\]\s*+(?:(,\s*+"|\})|\Z)')
 
 
 class EventReader:
@@ -294,13 +305,14 @@ class EventReader:
         self.most = limits.events if most is None else most
         self.columns = Columns(pools)
         self.exact = False  # times were met that a float cannot hold, or that are text
-        self.careful = CarefulReader(buffer, limits, ledger, piece=piece)
+        self.piece, self.after, self.full = piece, After.START, False
+        self.careful: CarefulReader | None = None  # of the first damage on
 
     def run(self, first: bool) -> bool:
         """True when the list was closed; the buffer then stands at its `]`."""
-        self.careful.after = After.START if first else After.RECORD
+        self.after = After.START if first else After.RECORD
         at, closed = 0, False
-        while not closed and not self.careful.full:
+        while not closed and not self.full:
             if len(self.buffer.data) - at < CHUNK:
                 self.buffer.drop(at)
                 self.buffer.fill(CHUNK)
@@ -309,28 +321,44 @@ class EventReader:
                 break
             at, closed = self._chunk(at)
         self.buffer.drop(at)
-        if self.careful.full:
+        if self.full:
             text = f"reading stopped at {self.limits.events:,} events; {raised_by('events')}"
             self.ledger.note("limit_events", text=text)
         return closed
 
     def _chunk(self, at: int) -> tuple[int, bool]:
         """Read one stretch: where it ended, and whether the list was closed there."""
-        data, reader = self.buffer.data, self.careful
+        data = self.buffer.data
         stop = min(at + 2 * CHUNK, len(data))
         cut = last_boundary(data, at, stop)
         if cut > at and self._fast(data, at, cut):
-            reader.after = After.RECORD
+            self.after = After.RECORD
             return cut, False
+        if (end := self._end_of_list(data, at, stop)) and self._fast(data, at, end):
+            return data.index(b"]", end), True
+        from foretrace.read.kineto.damage import CarefulReader
+
+        if self.careful is None:
+            self.careful = CarefulReader(self.buffer, self.limits, self.ledger, piece=self.piece)
+        reader = self.careful
+        reader.after = self.after
         closed = reader.run(at, cut if cut > at else stop, self.most - len(self.columns))
+        self.after, self.full = reader.after, reader.full
         self.columns.add(reader.events)
         self.exact |= "ts_type" in self.ledger.counts
         return reader.at, closed
 
+    def _end_of_list(self, data: bytes, at: int, stop: int) -> int:
+        """The end of the record that may be the last one; 0 where none is."""
+        match = None if self.piece else _LAST.search(data, at, stop)
+        if match is None or (match[1] is None and not (self.buffer.ended and stop == len(data))):
+            return 0
+        return match.start() + 1
+
     def _fast(self, data: bytes, at: int, cut: int) -> bool:
         """Take a stretch of whole records, if all of them are sound."""
         separator = _SEPARATOR.match(data, at, cut)
-        if not separator or bool(separator[1]) is (self.careful.after is After.START):
+        if not separator or bool(separator[1]) is (self.after is After.START):
             return False
         # one copy of the stretch: it is checked and decoded as a list
         listed = b"".join((b"[", memoryview(data)[separator.end() : cut], b"]"))
@@ -363,9 +391,14 @@ def _holds_huge_record(body: bytes, limits: Limits) -> bool:
 
 
 _FIRST = 64 << 10  # bytes that tell what a file is
+WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 _SCHEMA = 1  # the version that every torch so far has written
 _LISTS = 8  # lists of events, or stretches of other writers, beyond the first
 _PHASED = 256 << 10  # a list that is no trace is told by so many bytes without a phase
+
+
+class ReadAlone(Exception):
+    """Workers cannot answer for this file: it is read again in one process."""
 
 
 class Document(Struct):
@@ -455,7 +488,7 @@ def _read_lists(
             ledger.leave(document.begun, begun - document.begun)
             document.begun = begun
         if not closed:
-            return reader.careful.full
+            return reader.full
         entries, goes_on = read_ending(buffer, in_object, limits, ledger, again=again > 0)
         own = first or again == _LISTS  # not of another writer
         document.header = document.header | entries if own else entries | document.header

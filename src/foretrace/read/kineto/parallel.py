@@ -24,12 +24,11 @@ import msgspec
 
 from foretrace.base import budget
 from foretrace.base.budget import Limits
-from foretrace.read.bytestream import ByteStream
-from foretrace.read.kineto.boundaries import Buffer, Undecided, last_boundary
-from foretrace.read.kineto.columns import Columns, Pools
-from foretrace.read.kineto.document import EventReader
+from foretrace.read.bytestream import BLOCK
+from foretrace.read.kineto.damage import Undecided
+from foretrace.read.kineto.document import EventReader, ReadAlone
+from foretrace.read.kineto.records import Buffer, Columns, Pools, last_boundary
 from foretrace.read.ledger import LedgerBuilder
-from foretrace.read.unpack import BLOCK
 
 
 class DecodedPiece(msgspec.Struct):
@@ -75,7 +74,6 @@ def receive_message(pipe: IO[bytes], kind: Any) -> Any:
     return msgspec.msgpack.decode(data, type=kind) if size and len(data) == size else None
 
 
-WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
 TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood
 _PLACES = 3  # per worker: one is decoded, two wait
@@ -83,10 +81,6 @@ _MOST_WORKERS = 8  # unpacking feeds about ten (zlib 670 MB/s, decoding 65 MB/s 
 KEPT_FREE = 24 << 20  # a tenth of the time of decoding went into getting the same pages again
 _THREADED = ("polars", "torch", "pyarrow")
 _TASK = Struct("<qqqq")  # number of the piece, its place, its length, its offset in the document
-
-
-class ReadAlone(Exception):
-    """Workers cannot answer for this file: it is read again in one process."""
 
 
 class Pieces:
@@ -120,7 +114,6 @@ class Pieces:
 
 
 def read_apart(
-    stream: ByteStream,
     buffer: Buffer,
     limits: Limits,
     ledger: LedgerBuilder,
@@ -131,7 +124,7 @@ def read_apart(
     `meanwhile` runs while they decode. Raises `ReadAlone` when they cannot answer for the file.
     """
     workers = min(cores(), _MOST_WORKERS)
-    if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not may_fork():
+    if workers < 2 or not may_fork():
         return []
     pieces = Pieces(workers * _PLACES)
     children = [_start(pieces, limits) for _ in range(workers)]

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import Bools
 from foretrace.base.patterns import regex
-from foretrace.read.snapshot_tables import (
+from foretrace.read.snapshot import (
     ALLOC,
     FREE,
     NO_STACK,

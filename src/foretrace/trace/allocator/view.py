@@ -12,8 +12,7 @@ import numpy as np
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.run_record import snapshot_beside
-from foretrace.read.snapshot import read_snapshot
-from foretrace.read.snapshot_tables import ACTION, NO_STACK, History, Numbers, Snapshot
+from foretrace.read.snapshot import ACTION, NO_STACK, History, Numbers, Snapshot, read_snapshot
 from foretrace.trace.allocator.categories import (
     ACTIVATION,
     BACKWARD,

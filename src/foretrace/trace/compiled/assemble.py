@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.read.compiler.bundle import CompilerLogs, LogRecord, TextRecord
 from foretrace.read.compiler.records import (
     Compilation,
     CompilerRun,
@@ -25,7 +26,6 @@ from foretrace.read.compiler.records import (
     SourceLine,
     Stage,
 )
-from foretrace.read.compiler.runs import CompilerLogs, LogRecord, TextRecord
 from foretrace.trace.compiled.compile_log import (
     cache_states,
     cudagraph_skips,

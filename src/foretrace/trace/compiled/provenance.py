@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
+from foretrace.read.compiler.bundle import TextRecord
 from foretrace.read.compiler.records import (
     Access,
     Compilation,
@@ -32,7 +33,6 @@ from foretrace.read.compiler.records import (
     SchedulerNode,
     SourceLine,
 )
-from foretrace.read.compiler.runs import TextRecord
 from foretrace.trace.compiled.accesses import UNSIZED, base_op, with_tensors
 from foretrace.trace.compiled.scheduler import fusion_lines
 from foretrace.trace.compiled.syntax import json_object
