@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import sys
@@ -155,6 +156,30 @@ def test_the_command_prints_no_colour_into_a_pipe(
 ) -> None:
     assert main(["look", str(recordings.traces()["mlp_eager"]), "--no-cache", *form]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def csv_of(capsys: pytest.CaptureFixture[str], *options: str) -> list[list[str]]:
+    assert main(["look", "mlp_eager", "--no-cache", "--csv", *options]) == 0
+    return [*csv.reader(io.StringIO(capsys.readouterr().out))]
+
+
+def test_csv_has_every_row_and_plain_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    look = overview(recordings.traces()["mlp_eager"]).look
+    head, *rows = csv_of(capsys, "--kernels", "--top", "1")
+    assert head == ["kernel", "op", "n", "total (ns)", "median (ns)", "rate", "limited by"]
+    assert [int(row[3]) for row in rows] == [kernel.total_ns for kernel in look.kernels]
+    head, *rows = csv_of(capsys)
+    assert head == ["GPU per step", "time (ns)", "share (percent)", "n", "limited by"]
+    assert sum(int(row[1]) for row in rows) == sum(group.time_ns for group in look.groups)
+    rows = csv_of(capsys, "--steps")
+    titles = [row[0].split(" (")[0] for row in rows if row and row[0].startswith("#")]
+    assert titles == ["# Steps", "# Regions"]
+    assert len([row for row in rows if row]) == 4 + len(look.steps) + len(look.regions)
+
+
+def test_csv_stands_alone_and_needs_a_table() -> None:
+    assert main(["look", "mlp_eager", "--csv", "--json"]) == 2
+    assert main(["look", "mlp_eager", "--csv", "--findings"]) == 2
 
 
 class Terminal(io.StringIO):

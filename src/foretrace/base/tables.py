@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from foretrace.base.errors import UsageError
 from foretrace.base.terminal import WIDTH, csv_cell, layout, markdown, painted, plain, wrapped
 from foretrace.base.units import (
     DASH,
@@ -276,8 +277,18 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(markdown(cell) or " " for cell in cells) + " |"
 
 
-def csv_text(table: Table) -> str:
-    """For a spreadsheet: a head with units, and values as they are."""
+def csv_text(tables: Iterable[Table]) -> str:
+    """For a spreadsheet: a head with units, and values as they are; several tables have a title."""
+    every = [table for table in tables if table.rows]
+    named = [table for table in every if table.title] or every
+    if not named:
+        raise UsageError("no table in this answer: choose a part that has one, or --json")
+    if len(named) == 1:
+        return _csv(named[0])
+    return "\n".join(f"# {plain(table.title)}\n{_csv(table)}" for table in named)
+
+
+def _csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     units = {WORDS: "", TEXT: "", "count": "", "number": ""}

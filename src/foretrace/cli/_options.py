@@ -231,16 +231,32 @@ def _split(given: tuple[str, ...]) -> list[str]:
 as_json = flag("--json", "One JSON document on stdout, and nothing else.", to="as_json")
 
 
-def in_forms(command: Command) -> Command:
-    """`--json` and `--markdown`; the command takes one `form`: json, markdown or text."""
+_FORMS = {
+    "json": as_json,
+    "markdown": flag("--markdown", "Markdown instead of plain text."),
+    "csv": flag("--csv", "The tables as CSV, with every row and plain numbers."),
+}
 
-    @wraps(command)
-    def with_form(as_json: bool, markdown: bool, **given: Any) -> Any:
-        if as_json and markdown:
-            raise UsageError("choose one of --json and --markdown")
-        return command(form="json" if as_json else "markdown" if markdown else "text", **given)
 
-    return joined(as_json, flag("--markdown", "Markdown instead of plain text."))(with_form)
+def _with_form(*names: str) -> Decorator:
+    """An option for each of these forms; the command takes one `form`, text without any."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_form(**given: Any) -> Any:
+            keys = {name: "as_json" if name == "json" else name for name in names}
+            chosen = [name for name, key in keys.items() if given.pop(key)]
+            if len(chosen) > 1:
+                raise UsageError(f"choose one of --{chosen[0]} and --{chosen[1]}")
+            return command(form=(chosen or ["text"])[0], **given)
+
+        return joined(*(_FORMS[name] for name in names))(with_form)
+
+    return decorate
+
+
+in_forms = _with_form("json", "markdown")
+in_tables = _with_form("json", "markdown", "csv")  # of a command that prints tables
 
 
 def answer(
@@ -256,7 +272,7 @@ def answer(
 
 
 def answer_in_sections(form: str, document: Struct, page: Callable[[], Sequence[Any]]) -> None:
-    """Print a document as JSON, or its page as Markdown or for the terminal."""
+    """Print a document as JSON, or its page as Markdown, as CSV or for the terminal."""
     from foretrace.base import tables, terminal
 
     def text(_: Struct) -> str:
@@ -269,7 +285,10 @@ def answer_in_sections(form: str, document: Struct, page: Callable[[], Sequence[
         mark: Any = tables.marked if isinstance(shown[0], tables.Table) else terminal.marked
         return str(mark(shown))
 
-    answer(form, document, text, markdown)
+    if form == "csv":
+        click.echo(tables.csv_text(page()), nl=False)
+    else:
+        answer(form, document, text, markdown)
 
 
 def parts_page(

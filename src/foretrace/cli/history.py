@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @use.option("--html FILE", "Also write a page.")
 @use.flag("--overwrite", "Replace a page of that name.")
 @use.flag("--all", "Every commit and every change.", to="every")
-@use.in_forms
+@use.in_tables
 @use.opens_trace
 def command(
     folder: Path,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("job", epilog="See: foretrace docs jobs")
 @click.argument("traces", type=use.PATH)
-@use.in_forms
+@use.in_tables
 @use.option("--ranks 0-63,80", "Read these ranks alone.")
 @use.option("--steps 3-5", "Answer for these steps alone.")
 @use.flag("--stragglers", "Every rank and host: how often last, what it delays, and why.")

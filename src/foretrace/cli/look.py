@@ -28,7 +28,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @click.command("look", epilog="See: foretrace docs look")
 @click.argument("trace", required=False, type=use.PATH)
 @click.argument("fix", nargs=-1)
-@use.in_forms
+@use.in_tables
 @use.flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
 @use.flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
 @use.flag(
@@ -117,7 +117,7 @@ def command(
     if guess:
         from foretrace.cli._guess import ask
 
-        if form == "markdown":
+        if form in ("markdown", "csv"):
             raise UsageError("--guess answers as text or with --json")
         return ask(trace, then, answers, reading, as_json=form == "json")
     if fixes:

@@ -22,7 +22,7 @@ _BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
 @click.command("memory", epilog="See: foretrace docs memory")
 @click.argument("snapshot", type=use.PATH)
 @click.argument("other", type=use.PATH, required=False)
-@use.in_forms
+@use.in_tables
 @use.shown("--top", "How many lines to list.", type=click.IntRange(min=0), default=8)
 @use.option("--html FILE", "Also write a page: live bytes over time, stacks.")
 @use.flag("--overwrite", "Replace a page of that name.")

@@ -81,8 +81,11 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     found.host_times_profiled = step is None or step.profiled
     found.trust = trust(trace, found)
     per, worth = (step.per, WORTH * whole_ns(step)) if step else ("", 0.0)
-    about, base = trace.about, trace.tables.base_ns
-    job = (about.world_size, base, about.job)
-    said = lines.lines(found, step), lines.notes(found, step)
-    overview = found.overview = Overview(found, *said, per, worth, sequences(trace), *job)
+    overview = found.overview = Overview(
+        found,
+        lines.lines(found, step),
+        lines.notes(found, step),
+        *(per, worth, sequences(trace)),
+        *(trace.about.world_size, trace.tables.base_ns, trace.about.job),
+    )
     return overview

@@ -14,7 +14,7 @@ from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
 @use.shown("--layout", "tn is what nn.Linear computes.", type=click.Choice(LAYOUTS), default="tn")
 @use.shown("--epilogue", "What follows the matmul.", type=click.Choice(EPILOGUES), default="none")
 @use.flag("--all", "Every tile, and where the kernel changes as M grows.")
-@use.in_forms
+@use.in_tables
 def command(
     size: str | None, dtype: str, layout: str, epilogue: str, form: str, **rest: bool
 ) -> None:

@@ -23,7 +23,7 @@ from foretrace.cli import _options as use
     type=click.Path(path_type=Path, dir_okay=False),
 )
 @use.flag("--all", "Every working set and every figure.")
-@use.in_forms
+@use.in_tables
 def command(
     device: str | None,
     show: str | None,

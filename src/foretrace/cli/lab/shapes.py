@@ -21,7 +21,7 @@ from foretrace.record.rung import Choice
 @use.builds_rung()
 @use.option("--recorded CARD", "Show the packaged run instead (h200): no torch, no GPU.")
 @use.flag("--all", "Every shape of every contender, and why each was recompiled.")
-@use.in_forms
+@use.in_tables
 def command(rung: str, contenders: str, recorded: str | None, form: str, **rest: Any) -> None:
     """Show what each way of running RUNG pays when the shape changes, and its speed after that.
 
