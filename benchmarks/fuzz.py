@@ -204,9 +204,9 @@ def examine(entry: Entry, folder: Path, reached: Reached, thorough: bool) -> Non
 def explain(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
     found = why.explain(assemble(compiler.one_run(compiler.read(str(path), Limits()))))
     sound(found, "why")
-    in_order(drawn(why_page.first_screen(found, 100)), "why screen")
+    in_order(tables.text(why_page.first_screen(found, 100)), "why screen")
     if thorough:
-        in_order(drawn(why_page.sections(found, why_page.PARTS, 20)), "why pages")
+        in_order(tables.text(why_page.sections(found, why_page.PARTS, 20)), "why pages")
     for note in found.ledger.notes:
         reached.mark(f"ledger {note.code}")
 

@@ -16,8 +16,9 @@ import pytest
 import foretrace
 from compiled_recordings import compiled
 from foretrace import why
+from foretrace.base import tables
 from foretrace.base.documents import encode
-from foretrace.base.terminal import LINES, drawn, marked
+from foretrace.base.tables import LINES
 from foretrace.cli import main
 from foretrace.why.documents import Why
 from foretrace.why.lines import PARTS, sections
@@ -60,8 +61,8 @@ def test_the_screens_fit_and_begin_with_the_answer(run: str, capsys: Capture) ->
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(f"{run} · NVIDIA H200 · 3 steps\nCOMPILED  ")
     page = sections(msgspec.convert(_document(run), Why), PARTS, 20)
-    assert "Not fused, by reason" in drawn(page, width=80)
-    assert "## Not fused, by reason" in marked(page)
+    assert "Not fused, by reason" in tables.text(page, width=80)
+    assert "## Not fused, by reason" in tables.marked(page)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -104,7 +105,7 @@ def test_the_document_is_the_contract(capsys: Capture) -> None:
         "path": "",
         "sources": found["sources"],
     } | {"trace": found["trace"]}
-    assert found["schema"] == 3
+    assert found["schema"] == 4
     (fused,) = [row for row in found["kernels"] if not row["extern"]]
     assert fused["name"] == "triton_poi_fused__unsafe_view_gelu_mul_0"
     assert [(line["file"].rsplit("/", 1)[-1], line["line"]) for line in fused["sources"]] == [

@@ -9,7 +9,7 @@ import click
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.base.terminal import Section
+    from foretrace.base.tables import Table
 
 
 @click.command("why", epilog="See: foretrace docs why")
@@ -71,7 +71,7 @@ def command(
     other = load(reading.opened(against, *kinds).path, reading.limits) if against else None
     why = explain(assemble(logs), trace, other)
 
-    def page() -> list[Section]:
+    def page() -> list[Table]:
         from foretrace.why import lines as why_page
 
         if kernel is not None:

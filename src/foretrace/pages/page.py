@@ -124,7 +124,7 @@ def section_of(table: Table) -> Section:
     return Section(
         table.title,
         [line.text for line in table.lines if not line.label],
-        [(line.label, line.text) for line in words],
+        [(line.label.strip(), line.text) for line in words],
         [(line.text, line.below) for line in table.lines if line.label == BULLET],
         [column.name for column in table.columns],
         table.cells,

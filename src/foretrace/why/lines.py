@@ -5,10 +5,23 @@ sentences. Times are per step where the trace has steps.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
-from foretrace.base.tables import Line
-from foretrace.base.terminal import WIDTH, Column, Section, bulleted, filled, fitted, listing
+from foretrace.base.tables import (
+    BESIDE,
+    BULLET,
+    TEXT,
+    WORDS,
+    Column,
+    Line,
+    Table,
+    bulleted,
+    filled,
+    fitted,
+    listed,
+    paragraphs,
+)
+from foretrace.base.terminal import WIDTH
 from foretrace.base.units import (
     DASH,
     bytes_text,
@@ -40,95 +53,118 @@ LISTED = 24  # ops of a region and accesses of a kernel that a page has room for
 PARTS = ("stages", "kernels", "not_fused", "breaks", "cost", "strides")
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
 VERSIONS, VALUES = 3, 4  # guards of one recompilation, values of one guard
+_OPS = (
+    Column("op", lambda op: op_label(op), WORDS),
+    Column("source", lambda op: op.source.place if op.source else DASH, WORDS),
+    Column("nodes", lambda op: len(op.post_grad)),
+    Column("computed by", lambda op: ", ".join(op.kernels) or DASH, WORDS),
+)
+_ACCESSES = (
+    Column("access", "mode", WORDS),
+    Column("tensor", lambda each: each.tensor.name, WORDS),
+    Column("argument", "argument", WORDS),
+    Column("type", lambda each: each.tensor.dtype or DASH, WORDS),
+    Column("shape", lambda each: shape(each.tensor), WORDS),
+    Column("stride", lambda each: stride(each.tensor), WORDS),
+    Column("bytes", "bytes"),
+)
+_GUARDS = (
+    Column("guard", "what", WORDS),
+    Column("of", "subject", TEXT),
+    Column("failed", lambda row: times_text(len(row.caused)), TEXT),
+    Column("expected", lambda row: _some(row.expected), TEXT),
+    Column("met", lambda row: _some(row.actual), TEXT),
+)
+_PHASES = (
+    Column("phase", lambda each: f"{'  ' * each.depth}{each.name}", WORDS),
+    Column("stage", lambda each: each.stage, WORDS),
+    Column("time", "ns", "ns"),
+)
+_VIEWS = (
+    Column("op", lambda row: library_name(row.op), WORDS),
+    Column("tensor", lambda row: f"{shape(row.source)} {stride(row.source)}", WORDS),
+    Column("view", lambda row: f"{shape(row.result)} {stride(row.result)}", WORDS),
+    Column("layout", "layout", WORDS),
+    Column("read by", lambda row: ", ".join(row.used_by) or DASH, WORDS),
+)
 
 
-def first_screen(why: Why, width: int = WIDTH) -> list[Section]:
+def first_screen(why: Why, width: int = WIDTH) -> list[Table]:
     """The answer, the compiled regions, the kernels that take most time: at most 25 lines."""
     options = " ".join(f"--{part}".replace("_", "-") for part in PARTS)
-    more = Section("", [f"more: KERNEL {options} --all"])
+    more = paragraphs("", f"more: KERNEL {options} --all")
 
-    def page(rows: int) -> list[Section]:
+    def page(rows: int) -> list[Table]:
         return filled([head(why), regions(why, rows or 1), kernels(why, rows or 1), more])
 
     return fitted(page, MOST, width)
 
 
-def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
+def sections(why: Why, wanted: Collection[str], top: int) -> list[Table]:
     """The parts of the page that the options name, below the answer."""
-    became: dict[str, Column] = {
-        "op": op_label,
-        "source": lambda op: op.source.place if op.source else DASH,
-        "nodes": lambda op: count_text(len(op.post_grad)),
-        "computed by": lambda op: ", ".join(op.kernels) or DASH,
-    }
-    parts: dict[str, list[Section]] = {
+    became = "Region {}, {}: what became of each op"
+    parts = {
         "stages": [
             regions(why, len(why.stages)),
             *(
-                listing(
-                    f"Region {row.region}, {row.graph}: what became of each op",
-                    row.ops,
-                    became,
-                    top=LISTED,
-                    how=ALL,
-                    what="op",
-                    left=(0, 1, 3),
-                )
+                listed(became.format(row.region, row.graph), _OPS, row.ops, LISTED, ALL, what="op")
                 for row in why.stages
                 if row.ops
             ),
         ],
         "kernels": [kernels(why, top, f"--top {len(why.kernels)}")],
         "not_fused": not_fused(why, top),
-        "breaks": [*breaks(why), *recompiles(why)],
+        "breaks": [breaks(why), *recompiles(why)],
         "cost": cost(why),
-        "strides": strides(why, top),
+        "strides": [strides(why, top)],
     }
-    chosen = [part for name in PARTS if name in wanted for part in parts[name]]
-    return [head(why), *chosen]
+    return [head(why), *(part for name in PARTS if name in wanted for part in parts[name])]
 
 
-def head(why: Why) -> Section:
+def head(why: Why) -> Table:
     """Every page begins with what was compiled."""
-    labelled = [(line.label, line.text) for line in lines(why)]
-    warnings = [(f"! {note.shown}", "") for note in why.ledger.banner]
-    return Section(title(why), labelled=labelled, bullets=warnings)
+    warnings = [Line(BULLET, f"! {note.shown}") for note in why.ledger.banner]
+    return Table(title(why), lines=[*lines(why), *warnings])
 
 
-def regions(why: Why, most: int) -> Section:
+def regions(why: Why, most: int) -> Table:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
 
-    def spent(row: RegionStages) -> str:
-        return time_text(per_step(why, row.time_ns) if row.time_ns and row.launches else None)
+    def spent(row: RegionStages) -> float | None:
+        return per_step(why, row.time_ns) if row.time_ns and row.launches else None
 
     def region(row: RegionStages) -> str:
         graph = "" if row.graph == "inference" else f" {row.graph}"
         return f"{row.region}{graph}" + ("" if row.rank is None else f" rank {row.rank}")
 
-    def fusion(row: RegionStages) -> str:
+    def fusion(row: RegionStages) -> str | None:
         scheduled = (row.before_fusion, row.after_fusion)
-        return DASH if None in scheduled else " to ".join(map(count_text, scheduled))
+        return None if None in scheduled else " to ".join(map(count_text, scheduled))
 
-    def calls(row: RegionStages) -> str:
+    def calls(row: RegionStages) -> str | None:
         counts = (row.generated_calls, row.library_calls)
-        return DASH if counts == (None, None) else f"{' + '.join(map(count_text, counts))} lib"
+        return None if counts == (None, None) else f"{' + '.join(map(count_text, counts))} lib"
 
-    columns: dict[str, Column] = {
-        "region": region, "source": lambda row: row.function.place if row.function else DASH,
-        "ops": "dynamo_ops", "nodes": "post_grad_nodes", "fusion": fusion, "kernels": calls,
-        **({unit(why): spent} if why.launches is not None else {}), "compile": "compile_ns",
-    }  # fmt: skip
+    columns = [
+        Column("region", region, WORDS),
+        Column("source", lambda row: row.function.place if row.function else DASH, WORDS),
+        Column("ops", "dynamo_ops"),
+        Column("nodes", "post_grad_nodes"),
+        Column("fusion", fusion, TEXT),
+        Column("kernels", calls, TEXT),
+        *([Column(unit(why), spent, "ns")] if why.launches is not None else []),
+        Column("compile", "compile_ns"),
+    ]
     ordered = sorted(why.stages, key=lambda row: not row.launches)  # what ran comes first
-    return listing("", ordered, columns, top=most, how="--stages", left=(0, 1))
+    return listed("", columns, ordered, most, "--stages")
 
 
-def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
+def kernels(why: Why, most: int, more: str = "--kernels") -> Table:
     """The kernels that take most time; without a trace those that move most."""
-    columns, ordered = _kernel_columns(why), by_cost(why)
-    return listing("", ordered, columns, top=most, how=more, what="kernel", left=(0, 1))
+    return listed("", _kernel_columns(why), by_cost(why), most, more, what="kernel")
 
 
-def _kernel_columns(why: Why) -> dict[str, Column]:
+def _kernel_columns(why: Why) -> list[Column]:
     named = labels(why.kernels)
 
     def roof(row: CompiledKernel) -> str:
@@ -136,40 +172,37 @@ def _kernel_columns(why: Why) -> dict[str, Column]:
         share = f" {kernel.roof_percent:.0f}%" if _near_roof(kernel) else ""
         return f"{kernel.bound}{share}" if row.launches and why.device else DASH
 
-    columns: dict[str, Column] = {
-        "kernel": lambda row: named[id(row)],
-        "source": lambda row: first_place(row.sources) or DASH,
-        "nodes": lambda row: count_text(len(row.nodes)),
-    }
+    def spent(row: CompiledKernel) -> float | None:
+        return per_step(why, row.time_ns) if row.time_ns else None
+
+    columns = [
+        Column("kernel", lambda row: named[id(row)], WORDS),
+        Column("source", lambda row: first_place(row.sources) or DASH, WORDS),
+        Column("nodes", lambda row: len(row.nodes)),
+    ]
     if why.launches is None:
-        return columns | {"calls": lambda row: count_text(len(row.calls)), "bytes": moved}
-    return columns | {
-        "n": lambda row: count_text(per_step(why, row.launches or 0)),
-        unit(why): lambda row: time_text(per_step(why, row.time_ns) if row.time_ns else None),
-        "bytes": moved,
-        "roof": roof,
-    }
+        return [
+            *columns,
+            Column("calls", lambda row: len(row.calls)),
+            Column("bytes", moved, TEXT),
+        ]
+    return [
+        *columns,
+        Column("n", lambda row: per_step(why, row.launches or 0)),
+        Column(unit(why), spent, "ns"),
+        Column("bytes", moved, TEXT),
+        Column("roof", roof, TEXT),
+    ]
 
 
-def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
+def kernel_page(why: Why, row: CompiledKernel) -> list[Table]:
     """One kernel: lines, nodes, traffic, launches, code."""
-    labelled = [(line.label, line.text) for line in kernel_lines(why, row)]
-    accesses = [*row.loads, *row.stores]
-    columns: dict[str, Column] = {
-        "access": "mode",
-        "tensor": lambda each: each.tensor.name,
-        "argument": "argument",
-        "type": lambda each: each.tensor.dtype or DASH,
-        "shape": lambda each: shape(each.tensor),
-        "stride": lambda each: stride(each.tensor),
-        "bytes": "bytes",
-    }
-    left = tuple(range(6))
+    accesses, columns = [*row.loads, *row.stores], list(_ACCESSES)
     if any(each.certainty != "exact" for each in accesses):
-        columns, left = columns | {"certainty": "certainty"}, (*left, 7)
+        columns.append(Column("certainty", "certainty", WORDS))
     page = [
-        Section(kernel_title(row), labelled=labelled),
-        *filled([listing("", accesses, columns, top=LISTED, how="--json", left=left)]),
+        Table(kernel_title(row), lines=kernel_lines(why, row)),
+        *filled([listed("", columns, accesses, LISTED, "--json")]),
     ]
     if row.code:
         # a Triton kernel without its imports and metadata, which `--json` has
@@ -178,89 +211,88 @@ def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
             inside = line.startswith("@triton_heuristics") or (inside and line != "@triton.jit")
             code += [] if inside else [line]
         title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"
-        page.append(Section(title, code="\n".join(code).strip("\n")))
+        page.append(Table(title, code="\n".join(code).strip("\n")))
     return page
 
 
-def kernel_pages(why: Why, rows: Sequence[CompiledKernel], top: int) -> list[Section]:
+def kernel_pages(why: Why, rows: Sequence[CompiledKernel], top: int) -> list[Table]:
     """The page of each; of many, a table to choose from."""
     if len(rows) > 4:
-        columns = {"call": lambda row: row.calls[0].handle, **_kernel_columns(why)}
-        return [listing(title(why), rows[:top], columns, left=(0, 1, 2))]
+        call = Column("call", lambda row: row.calls[0].handle, WORDS)
+        return [Table(title(why), [call, *_kernel_columns(why)], rows[:top])]
     return [part for row in rows for part in kernel_page(why, row)]
 
 
-def not_fused(why: Why, top: int) -> list[Section]:
+def not_fused(why: Why, top: int) -> list[Table]:
     """Every reason with its cost, then the pairs that cost most."""
     if not why.reasons:
-        return [Section("Not fused", ["nothing: no two neighbours with shared data stay apart"])]
-    columns: dict[str, Column] = {
-        "reason": "reason", "pairs": "pairs", "refusals": "refusals", "fused later": "fused_later",
-        "bytes": "bytes", "at most": lambda row: _saving(why, row.at_most_ns),
-    }  # fmt: skip
+        none = "nothing: no two neighbours with shared data stay apart"
+        return [paragraphs("Not fused", none)]
+
+    def at_most(row: object) -> float | None:
+        at_most_ns = row.at_most_ns  # type: ignore[attr-defined]
+        return None if at_most_ns is None else per_step(why, at_most_ns)
+
+    columns = [
+        Column("reason", "reason", WORDS),
+        Column("pairs", "pairs"),
+        Column("refusals", "refusals"),
+        Column("fused later", "fused_later"),
+        Column("bytes", "bytes"),
+        Column("at most", at_most, "ns"),
+    ]
     per = f", times {unit(why)}" if why.launches is not None else ""
-    reasons = listing(f"Not fused, by reason{per}", why.reasons, columns)
+    reasons = Table(f"Not fused, by reason{per}", columns, why.reasons)
     # pairs with the same text, as those of equal layers, are together
     same = defaultdict[tuple[object, ...], list[NotFused]](list)
     for row in why.not_fused:
         texts = stays_apart(row), places(row.sources), other_run(row)
         same[*texts, row.code, row.bytes, row.a_target, row.inductor].append(row)
-    groups = sorted(same.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
+    saved = {key: sum(row.at_most_ns or 0 for row in rows) for key, rows in same.items()}
+    groups = sorted(same, key=lambda key: (-saved[key], -(same[key][0].bytes or 0)))
     known = any(each.refusals for each in why.reasons)
     silent = "Inductor's log has no line about it" if known else "TORCH_LOGS=+fusion records it"
-    bullets = []
-    for rows in groups[:top]:
-        row = rows[0]
+    pairs = []
+    for key in groups[:top]:
+        row, count, amounts = same[key][0], len(same[key]), list[str]()
+        if row.at_most_ns is not None:
+            amounts.append(f"at most {time_text(per_step(why, saved[key]))} {unit(why)}")
+        if row.bytes is not None:
+            amounts.append(f"{bytes_text(row.bytes)} a run")
+        cost = f"; {', '.join(amounts)}" if amounts else ""
+        where = f" at {places(row.sources, 2)}" if row.sources else ""
+        often = f"{count}x " if count > 1 else ""
+        pair = f"{often}{stays_apart(row)}{where}: {row.reason}{cost}"
         own = f'Inductor: "{row.inductor}"' if row.inductor else ""
         text = ". ".join(filter(None, (apart_detail(row, why.device), own))) or silent
         text = f"{text}. {other_run(row)}" if row.elsewhere else text
-        bullets.append((_pair(why, rows), text))
-    left = sum(map(len, groups[top:]))
-    after = f"… and {plural(left, 'more pair')} (--top {len(groups)})" if left > 0 else ""
-    return [reasons, Section("Pairs, by the largest possible saving", bullets=bullets, after=after)]
+        pairs.append(Line(BULLET, pair, text))
+    left = sum(len(same[key]) for key in groups[top:])
+    more = f"… and {plural(left, 'more pair')} (--top {len(groups)})" if left > 0 else ""
+    return [reasons, Table("Pairs, by the largest possible saving", lines=pairs, more=more)]
 
 
-def _total(rows: Sequence[NotFused]) -> int:
-    return sum(row.at_most_ns or 0 for row in rows)
-
-
-def _saving(why: Why, at_most_ns: int | None) -> str:
-    return DASH if at_most_ns is None else time_text(per_step(why, at_most_ns))
-
-
-def _pair(why: Why, rows: Sequence[NotFused]) -> str:
-    row, amounts = rows[0], []
-    if row.at_most_ns is not None:
-        amounts.append(f"at most {_saving(why, _total(rows))} {unit(why)}")
-    if row.bytes is not None:
-        amounts.append(f"{bytes_text(row.bytes)} a run")
-    where = f" at {places(row.sources, 2)}" if row.sources else ""
-    cost = f"; {', '.join(amounts)}" if amounts else ""
-    count = f"{len(rows)}x " if len(rows) > 1 else ""
-    return f"{count}{stays_apart(row)}{where}: {row.reason}{cost}"
-
-
-def breaks(why: Why) -> Iterator[Section]:
+def breaks(why: Why) -> Table:
     """Each graph break with its line, reason and hint; each line once."""
     held = defaultdict[tuple[object, ...], list[BreakEntry]](list)
     for row in why.graph_breaks:
         held[row.source, row.reason, row.skipped].append(row)
-    bullets = []
+    texts = []
     for rows in held.values():
         row, regions = rows[0], ", ".join(each.region for each in rows)
         code = f": {row.source.code}" if row.source.code else ""
         rest = f"; the rest is {', '.join(row.resumed)}" if row.resumed else ""
         split = f"ends graph {regions}{rest}"
         ended = "the whole function runs eagerly" if row.skipped else split
-        bullets.append((f"{row.source.place} in {row.source.function or DASH}{code} ({ended})", ""))
+        texts.append(f"{row.source.place} in {row.source.function or DASH}{code} ({ended})")
         labels = (("", row.reason), ("Why: ", row.explanation), ("Hint: ", row.hint), ("", row.url))
-        bullets += [(f"    {label}{' '.join(text.split())}", "") for label, text in labels if text]
-    yield Section("Graph breaks", [] if bullets else ["none"], bullets=bullets)
+        texts += [f"    {label}{' '.join(text.split())}" for label, text in labels if text]
+    return bulleted("Graph breaks", texts) if texts else paragraphs("Graph breaks", "none")
 
 
-def recompiles(why: Why) -> Iterator[Section]:
+def recompiles(why: Why) -> list[Table]:
     """Each recompilation with the guards that failed and their values."""
-    bullets = []
+    lines = []
     for row in why.recompiles:
         function = f" {row.function.function} {row.function.place}" if row.function else ""
         took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
@@ -271,61 +303,43 @@ def recompiles(why: Why) -> Iterator[Section]:
             f"{each.text} (guard of {each.version})" if each.version else each.text
             for each in row.failures[:VERSIONS]
         ]
-        bullets.append((f"{row.region}{function}{took}", "; ".join([*guards, *more])))
-    yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
-    if why.guards:
-
-        def some(values: Sequence[str]) -> str:
-            """`2, 3, 4, 5`, or `2, 3, 4, … 16`."""
-            shown = values if len(values) <= VALUES else [*values[: VALUES - 1], f"… {values[-1]}"]
-            return ", ".join(shown) or DASH
-
-        columns: dict[str, Column] = {
-            "guard": "what", "of": "subject", "failed": lambda row: times_text(len(row.caused)),
-            "expected": lambda row: some(row.expected), "met": lambda row: some(row.actual),
-        }  # fmt: skip
-        yield listing("Guards that failed", why.guards, columns)
+        lines.append(Line(BULLET, f"{row.region}{function}{took}", "; ".join([*guards, *more])))
+    table = Table("Recompilations", lines=lines or [Line("", "none")])
+    return filled([table, Table("Guards that failed", _GUARDS, why.guards)])
 
 
-def cost(why: Why) -> list[Section]:
+def _some(values: Sequence[str]) -> str:
+    """`2, 3, 4, 5`, or `2, 3, 4, … 16`."""
+    shown = values if len(values) <= VALUES else [*values[: VALUES - 1], f"… {values[-1]}"]
+    return ", ".join(shown) or DASH
+
+
+def cost(why: Why) -> list[Table]:
     """Compile time by phase, the answers of the caches, and skipped CUDA graphs."""
-    found = []
+    tables = []
     for row in why.compile_cost:
         least = max(row.compile_ns or 0, 1) / 100  # a phase below 1% is not listed
-        phases = [
-            [f"{'  ' * each.depth}{each.name}", each.stage, time_text(each.ns)]
-            for each in row.phases
-            if each.ns >= least and each.depth <= DEEPEST
-        ]
+        phases = [each for each in row.phases if each.ns >= least and each.depth <= DEEPEST]
+        stages = ", ".join(f"{name} {time_text(ns)}" for name, ns in row.stages.items())
         cache = ", ".join(f"{name}: {state}" for name, state in row.cache.items())
-        notes = [f"Tuned {tuned_text(each)}" for each in row.tuned]
+        notes = [f"By stage: {stages}"] if stages else []
+        notes += [f"Tuned {tuned_text(each)}" for each in row.tuned]
         notes += [f"Caches: {cache}"] if cache else []
         notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
         notes += [f"Not compiled: {row.failure}"] if row.failure else []
         took = f": compiled in {time_text(row.compile_ns)}" if row.compile_ns else ", by phase"
-        title = f"Region {row.region}{took}"
-        stages = ", ".join(f"{name} {time_text(ns)}" for name, ns in row.stages.items())
-        notes = [f"By stage: {stages}", *notes] if stages else notes
-        head = ["phase", "stage", "time"]
-        found.append(Section(title, notes, head=head, rows=phases[:PHASES], left=(0, 1)))
+        lines = [Line("", note) for note in notes]
+        tables.append(Table(f"Region {row.region}{took}", _PHASES, phases[:PHASES], lines=lines))
     again = [f"{row.compile_id} {row.function}: {row.reason}" for row in why.rerecordings]
-    return [*found, bulleted("CUDA graphs recorded again", again)] if again else found
+    return [*tables, bulleted("CUDA graphs recorded again", again)] if again else tables
 
 
-def strides(why: Why, top: int) -> list[Section]:
+def strides(why: Why, top: int) -> Table:
     """Views in another order of dimensions, and the calls that read them without a copy."""
     title = "Strides: views that copy nothing"
     if not why.strides:
-        return [Section(title, ["no view in another order of dimensions"])]
-    columns: dict[str, Column] = {
-        "op": lambda row: library_name(row.op),
-        "tensor": lambda row: f"{shape(row.source)} {stride(row.source)}",
-        "view": lambda row: f"{shape(row.result)} {stride(row.result)}",
-        "layout": "layout",
-        "read by": lambda row: ", ".join(row.used_by) or DASH,
-    }
-    left = tuple(range(5))
-    return [listing(title, why.strides, columns, top=top, how=ALL, what="view", left=left)]
+        return paragraphs(title, "no view in another order of dimensions")
+    return listed(title, _VIEWS, why.strides, top, ALL, what="view")
 
 
 MOST_PLACES, MOST_OPS = 3, 12
@@ -473,7 +487,7 @@ def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
     ] or ["unknown: the log has no source line for it"]
     if more := row.sources[MOST_PLACES:]:
         lines.append(f"and {plural(len(more), 'line')} more: {places(more, 8)}")
-    found = [Line("" if at else "FROM", text) for at, text in enumerate(lines)]
+    found = [Line(BESIDE if at else "FROM", text) for at, text in enumerate(lines)]
     found += [Line("CONTAINS", _contains(why, row))] if row.nodes else []
     found.append(Line("MOVES", _moves(row)))
     if row.unfused is not None and row.bytes and not row.extern:
