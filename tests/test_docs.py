@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib.util
 import io
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -228,6 +233,44 @@ def test_the_worked_example_of_a_group_names_its_work() -> None:
     kernel = KernelId("regular_fft", "regular_fft", "unknown", "other")
     launches = [GpuWork(kernel, "other", (op,), None, "") for op in ("aten::_fft_r2c", "aten::mul")]
     assert [module.GROUPS[0].name_of(work) for work in launches] == ["FFT", ""]
+
+
+def test_the_worked_example_of_a_column_is_in_every_answer(tmp_path: Path) -> None:
+    package, copy = Path(foretrace.__file__).parent, tmp_path / "foretrace"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (diff,) = re.findall(r"```diff\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    path = tmp_path / re.findall(r"^\+\+\+ b/src/(.*)", diff, re.MULTILINE)[0]
+    text = path.read_text()
+    for hunk in diff.split("@@\n")[1:]:
+        lines = hunk.splitlines(keepends=True)
+        before = "".join(line[1:] or line for line in lines if line[0] != "+")
+        assert text.count(before) == 1
+        text = text.replace(before, "".join(line[1:] or line for line in lines))
+    path.write_text(text)
+
+    def answer(*words: str) -> str:
+        settings = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "120"}
+        command = [sys.executable, "-P", "-m", "foretrace", *words]
+        run = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+        assert run.returncode in (0, 1), run.stderr
+        return run.stdout
+
+    wanted = 571.5  # of all three matmuls: 8192 x 768 x 3072, in bf16
+    terminal = answer("look", "mlp_eager", "--kernels", "--no-cache")
+    assert re.search(r"FLOP/B.*\n.* 571\.5 ", terminal)
+    document = json.loads(answer("look", "mlp_eager", "--json", "--no-cache"))
+    assert wanted in {row["intensity"] for row in document["kernels"]}
+    compared = json.loads(answer("compare", "mlp_eager", "mlp_eager", "--json"))
+    assert wanted in {row["kernel"]["intensity"] for row in compared["kernels"]["same"]}
+    head, *rows = csv.reader(answer("export", "mlp_eager", "--to", "csv").splitlines())
+    assert str(wanted) in {row[head.index("intensity")] for row in rows}
+    for least, verdict in ((500, "hit"), (600, "miss")):
+        guess = f"every gemm has intensity > {least}"
+        (marked,) = json.loads(answer("check", "mlp_eager", "--json", "-g", guess))["guesses"]
+        assert marked["verdict"] == verdict
+    page = tmp_path / "report.html"
+    answer("report", "mlp_eager", "-o", str(page))
+    assert f'"intensity":{wanted}' in page.read_text()
 
 
 def test_every_limit_is_documented_with_its_default() -> None:

@@ -343,9 +343,9 @@ class Evidence:
         """Whether a row is a kernel that only changes the data type."""
         return row in self._cases and bool(cast_of(self._cases[row]))
 
-    def roof(self, row: int) -> float | None:
-        """Percent of the nearest roof that a kernel reaches; None where it is not known."""
-        return self._cases[row].roof_percent if row in self._cases else None
+    def kernel(self, row: int) -> KernelRow | None:
+        """The kernel of a row; None for memcpys and memsets."""
+        return self._cases.get(row)
 
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""

@@ -37,6 +37,7 @@ from foretrace.work import families
 from foretrace.work.costs import short_type
 from foretrace.work.costs.attention import BACKWARD, FORWARD
 from foretrace.work.costs.attention import described as described_call
+from foretrace.work.kernel_row import facts
 
 ABSENT = object()  # the kernel has no such thing
 UNSTATED = object()  # it may have it; nothing in the trace says
@@ -46,8 +47,8 @@ UNSTATED = object()  # it may have it; nothing in the trace says
 class Field:
     """`keys` are tried in order; `roles` are those it applies to (empty: all).
 
-    `source` is name, case (family and role), launch or bound. With `mark`, a name without the field
-    states its absence.
+    `source` is name, case (family and role), launch, bound or row (of `KernelRow`). With `mark`, a
+    name without the field states its absence.
     """
 
     name: str
@@ -81,6 +82,11 @@ def fields() -> dict[str, Field]:
     """Every field by name: those described, and whatever else a family of names states."""
     stated = {key for family in families.every() for key in family.states}
     known = {field.name: field for field in described()}
+    known |= {
+        name: Field(name, f"{fact.head} of the kernel, as `look --kernels` shows it", source="row")
+        for name, fact in facts().items()
+        if fact.head
+    }
     others = sorted(stated - set(known))
     return known | {key: Field(key, "as `foretrace explain` prints it", (key,)) for key in others}
 
@@ -118,9 +124,11 @@ def value_of(evidence: Evidence, row: int, field: Field) -> Any:
     operation = evidence.operation(row)
     if field.source == "case":
         return operation.ident.family if field.name == "family" else operation.role
-    if field.name == "roof":
-        roof = evidence.roof(row)
-        return UNSTATED if roof is None else roof
+    if field.source == "row" or field.name == "roof":
+        kernel = evidence.kernel(row)
+        name = "roof_percent" if field.name == "roof" else field.name
+        value = kernel and getattr(kernel, name)
+        return UNSTATED if value is None else value
     if field.source == "bound":
         bound = evidence.trace.work_bounds[row]
         return UNSTATED if bound == "unknown" else bound

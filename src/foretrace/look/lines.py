@@ -78,7 +78,7 @@ from foretrace.read.recordings import SHORT
 from foretrace.trace.bounds import PARTLY_IDLE
 from foretrace.trace.metadata import TraceEntry
 from foretrace.trace.trace import Trace
-from foretrace.work.kernel_row import KernelRow
+from foretrace.work.kernel_row import KernelRow, facts
 
 MODULES = 60  # `--json` has every module
 OWN = "its own ops"
@@ -399,6 +399,7 @@ def _kernels(look: Look, top: int) -> Table:
         Column("total", "total_ns"),
         Column("median", "median_ns"),
         Column("rate", rate, TEXT),
+        *(Column(fact.head, name, fact.unit) for name, fact in facts().items() if fact.head),
         Column("limited by", lambda row: row.limited_by.removesuffix(UNTOLD) or row.bound, WORDS),
     )
     return listed("Kernels", columns, look.kernels, top)

@@ -42,7 +42,6 @@ def kernel_rows(trace: Analysis) -> list[KernelRow]:
         own = {
             "fields": dict(kernel.fields),
             "number": len(rows),
-            "first": case["kernels"][0],
             "in_steps": case["in_steps"] if order.steps else None,
             "per_step": per_call(case["in_steps"], steps) if steps else None,
             "total_ns": case["total_ns"] if case["timed"] else None,

@@ -32,6 +32,7 @@ from foretrace.trace.intervals import Bools, Ints, numbered
 from foretrace.trace.recording import Recording
 from foretrace.trace.serving import contexts
 from foretrace.work import costs, families
+from foretrace.work.kernel_row import facts
 from foretrace.work.traffic import Certainty
 
 
@@ -159,7 +160,12 @@ def grouped(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
         *roofs.cost_of_case(),
         **roofs.LAUNCH_OF_CASE,
     )
-    return roofs.placed(trace, kernels, roofs.settled(launches, frame).drop("case"))
+    cases = roofs.placed(trace, kernels, roofs.settled(launches, frame).drop("case"))
+    rows = cases.rows(named=True)
+    return cases.with_columns(
+        pl.Series(name, [fact.of(row) for row in rows], strict=False)
+        for name, fact in facts().items()
+    )
 
 
 def _grids(trace: Recording, recorded: pl.Series) -> pl.Series:

@@ -2,14 +2,15 @@
 
 The launches of one kernel name with one signature of the op above them are one kernel. A fact about
 a kernel is a field here, and nowhere else: `trace.kernel_rows`, `look`, `compare`, `why`, the pages
-and predictions all read it.
+and predictions all read it. A field with a `Fact` says itself how it is worked out, and is in every
+table of kernels too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from msgspec import Struct
 
@@ -18,6 +19,26 @@ from foretrace.work.traffic import CacheUse
 
 if TYPE_CHECKING:
     from foretrace.work.costs import OpCall
+
+
+class Fact(Struct, frozen=True):
+    """A field that follows from other columns of `trace.kernel_cases`: `of` takes such a row.
+
+    One with a `head` is a column of `look --kernels` and of the CSV, and a word for predictions;
+    `unit` is that of `base.tables.Column`.
+    """
+
+    of: Callable[[Mapping[str, Any]], Any]
+    head: str = ""
+    unit: str = "count"
+
+
+@cache
+def facts() -> dict[str, Fact]:
+    """The fields of `KernelRow` that say how they are worked out."""
+    hints = get_type_hints(KernelRow, include_extras=True)
+    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: note for name, all_of in notes.items() for note in all_of if type(note) is Fact}
 
 
 class KernelRow(Struct, frozen=True, kw_only=True, dict=True):
@@ -41,7 +62,7 @@ class KernelRow(Struct, frozen=True, kw_only=True, dict=True):
     role: str = ""
     fields: Mapping[str, Any] = {}
     number: int = -1
-    first: int = -1
+    first: Annotated[int, Fact(lambda case: case["kernels"][0])] = -1
     count: int = 0
     in_steps: int | None = None
     per_step: int | float | None = None

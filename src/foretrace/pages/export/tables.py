@@ -18,6 +18,7 @@ from foretrace.trace.arguments import json_text
 from foretrace.trace.cpu_ops import computing_ops
 from foretrace.trace.flame import Scopes, Stack, Stacks, host_stacks
 from foretrace.trace.trace import Trace
+from foretrace.work.kernel_row import facts
 
 AT_ONCE = 10_000  # rows in a part of a text
 
@@ -130,7 +131,9 @@ def kernel_table(trace: Trace) -> pl.DataFrame:
         pl.Series("dims", [json_text(form.dims) if form else None for form in forms], pl.String),
         pl.Series("types", [json_text(form.types) if form else None for form in forms], pl.String),
     ]
-    return trace.kernels.with_columns(columns).select(_KERNELS.split())
+    stated = [name for name, fact in facts().items() if fact.head]
+    of_kernels = trace.kernel_cases[trace.order.case_of_work[rows]].select(stated)
+    return trace.kernels.with_columns(*columns, *of_kernels).select(*_KERNELS.split(), *stated)
 
 
 def op_table(trace: Trace) -> pl.DataFrame:
