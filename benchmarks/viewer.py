@@ -75,7 +75,7 @@ def _ask(address: str, pid: int) -> None:
         time.sleep(0.5)
     timeline = facts["entry"]["timeline"]
     print(
-        f"{facts['entry']['look']['trace']['events']:,} events, open after "
+        f"{len(facts['entry']['kernels']):,} kernels by name and sizes, open after "
         f"{time.monotonic() - began:.0f} s"
     )
     step = timeline["steps"][len(timeline["steps"]) // 2]

@@ -7,44 +7,19 @@ from textwrap import wrap
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from foretrace.base.terminal import Section
-from foretrace.check.documents import CheckDocument
 from foretrace.learn.lessons.html import LessonPage
 from foretrace.pages.job_report import JobPage
 from foretrace.pages.memory_html import SnapshotPage
-from foretrace.pages.page import HistoryPage
-from foretrace.pages.report import Report, TryPage, WhyPage
+from foretrace.pages.page_tables import TablesPage
+from foretrace.pages.report import Report
 from foretrace.pages.serve.library import PackedTile, SearchResult
-from foretrace.record.lab_documents import LadderDocument
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
 WIDTH = 140
 HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
-ROOTS = (
-    Report, HistoryPage, JobPage, LessonPage, SnapshotPage, TryPage, WhyPage, SearchResult,
-    PackedTile,
-)  # fmt: skip
-# What a Struct calls `object`, because it may come from a file or was made safe on the way.
-KNOWN: dict[tuple[str, str], tuple[type, str]] = {
-    ("Report", "guesses"): (CheckDocument, " | null"),
-    ("Report", "ladder"): (LadderDocument, " | null"),
-    ("HistoryPage", "head"): (Section, ""),
-    ("HistoryPage", "sections"): (Section, "[]"),
-    ("WhyPage", "head"): (Section, ""),
-    ("WhyPage", "sections"): (Section, "[]"),
-    ("WhyPage", "not_fused"): (Section, "[]"),
-    ("WhyKernel", "about"): (Section, ""),
-    ("JobPage", "guesses"): (CheckDocument, " | null"),
-    ("JobPage", "head"): (Section, ""),
-    ("JobPage", "sections"): (Section, "[]"),
-    ("DeviceDrawing", "head"): (Section, ""),
-    ("TryPage", "head"): (Section, ""),
-    ("TryPage", "table"): (Section, ""),
-    ("TryPage", "sections"): (Section, "[]"),
-    ("TraceFacts", "fixes"): (Section, " | null"),
-}
+ROOTS = (Report, TablesPage, JobPage, LessonPage, SnapshotPage, SearchResult, PackedTile)
 NAMES = {inspect.IntType: "number", inspect.FloatType: "number", inspect.StrType: "string"}
 NAMES |= {inspect.BoolType: "boolean", inspect.NoneType: "null"}
 NAMES |= {inspect.AnyType: "unknown", inspect.CustomType: "unknown"}
@@ -75,14 +50,10 @@ class Types:
         self, struct: inspect.StructType | inspect.DataclassType, field: inspect.Field
     ) -> str:
         """`name: type`; with a question mark where JSON may omit it."""
-        name = struct.cls.__name__
         # without a default and not required: UNSET
         bare = field.default is NODEFAULT and field.default_factory is NODEFAULT
         optional = bare or (issubclass(struct.cls, Struct) and omits(struct.cls))
         mark = "?" if optional and not field.required else ""
-        if (name, field.name) in KNOWN:
-            known, more = KNOWN[name, field.name]
-            return f"{field.encode_name}{mark}: {self.add(known)}{more}"
         return f"{field.encode_name}{mark}: {self.text(field.type)}"
 
     def text(self, kind: inspect.Type) -> str:

@@ -30,8 +30,8 @@ def test_a_thousand_ranks_stay_small() -> None:
     assert len(text) < 4 << 20
     heat = data_of(text)["heat"]
     assert len(heat["ranks"]) == 1_024
-    [clocks] = [each for each in data_of(text)["sections"] if each["title"].startswith("Clocks")]
-    assert len(clocks["rows"]) == 1_024
+    [clocks] = [each for each in data_of(text)["tables"] if each["title"].startswith("Clocks")]
+    assert len(clocks["cells"]) == 1_024
 
 
 def test_without_steps_waits_or_lanes_there_is_still_a_page() -> None:

@@ -7,17 +7,12 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.look.finding import Finding
+from foretrace.pages.insights import insights, place_of
 from foretrace.pages.timeline import Outline, Timeline
-from foretrace.pages.trace_facts import PageKernel, page_kernels, places
+from foretrace.pages.trace_facts import PageKernel, facts, page_kernels
 from foretrace.read.recordings import traces
 from foretrace.trace.trace import Trace
 from opened_traces import opened, overview
-
-
-def found(name: str, **more: list[object]) -> Finding:
-    given = {"events": [], "ranges": []} | more
-    return Finding(name, "found", "", "", None, {}, given["events"], "", given["ranges"])
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +26,14 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
     eager: tuple[foretrace.Trace, Outline],
 ) -> None:
     trace, outline = eager
-    findings = overview(traces()["mlp_eager"]).look.findings
-    made = places(trace, findings, outline)
-    assert len(made) == len(findings)
-    assert len({place.key for place in made}) == len(made)
-    for finding, place in zip(findings, made, strict=True):
+    told = overview(traces()["mlp_eager"])
+    findings = [row for row in told.look.findings if row.state == "found"]
+    made = insights(trace, told, outline)
+    fixes, found = made[: -len(findings)], made[-len(findings) :]
+    assert [each.about for each in fixes] == ["fix"] * len(told.look.fixes)
+    assert len({each.key for each in made}) == len(made)
+    for finding, insight in zip(findings, found, strict=True):
+        place = insight.place
         ranges = [
             (start + outline.origin_ns, end + outline.origin_ns, gpu)
             for start, end, gpu in place.shades
@@ -43,7 +41,7 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
         assert ranges == [*finding.ranges]
         assert [event for event, *_ in place.events] == [*finding.events]
         assert (place.frame is None) == (not finding.events and not finding.ranges)
-    (idle,) = [place for place in made if place.key == "idle_gaps"]
+    (idle,) = [each.place for each in found if each.key == "idle_gaps"]
     assert idle.frame is not None
     step = outline.steps[1]
     assert step.start + trace.gpu.lag <= idle.frame[0] < idle.frame[1] <= step.last
@@ -53,12 +51,33 @@ def test_every_finding_has_a_place_and_gaps_one_in_one_step(
     )
 
 
+def test_what_is_first_is_what_the_terminal_says(eager: tuple[foretrace.Trace, Outline]) -> None:
+    trace, outline = eager
+    told = overview(traces()["mlp_eager"])
+    first = insights(trace, told, outline)[0]
+    (line,) = [line for line in told.lines if line.label == first.label]
+    assert line.text.startswith(f"{first.title}: {first.detail}")
+
+
 def test_an_event_of_a_capture_is_not_on_the_timeline(
     eager: tuple[foretrace.Trace, Outline],
 ) -> None:
     trace, outline = eager
-    (place,) = places(trace, [found("own", events=[trace.host.count + 3])], outline)
-    assert place.events == []
+    assert place_of(trace, [trace.host.count + 3], [], outline).events == []
+
+
+def test_tables_of_a_step_and_of_the_recording_add_up(
+    eager: tuple[foretrace.Trace, Outline],
+) -> None:
+    trace, outline = eager
+    made = facts(trace, "t", outline)
+    for tables in (made.times.step, made.times.recording):
+        for table in tables:
+            assert len(table.to) in (0, len(table.cells))
+            share = [column.name for column in table.columns].index("share")
+            assert sum(row[share] or 0 for row in table.values) == pytest.approx(1, abs=0.01)
+    kernels = made.times.recording[1]
+    assert sorted(kernels.to) == sorted(f"kernel {at}" for at in range(len(made.kernels)))
 
 
 @pytest.fixture(scope="module", params=sorted(traces()))

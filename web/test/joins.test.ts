@@ -18,7 +18,7 @@ const WORK = {
   case: [1, 2, 0, 1, 0, 3, 3],
 };
 const columns = Object.fromEntries(Object.entries(WORK).map(([name, values]) => [name, Float64Array.from(values)]));
-const pair = { a: 0, b: 1, document: { work: [{ fate: "replaced" }, { fate: "same" }] } } as unknown as ComparedPair;
+const pair = { a: 0, b: 1, changes: [{ same: false }, { same: true }] } as unknown as ComparedPair;
 
 function context(): Context {
   const trace = (end: number) => ({ zero: 7, facts: { end }, entry: { timeline: { steps: [], step: null } } });
@@ -91,10 +91,10 @@ test("work that one side lacks begins where the work before it ends", () => {
 });
 
 test("changes come by size", () => {
-  const work = [
-    { fate: "changed", ns_a: 10, ns_b: 12 },
-    { fate: "same", ns_a: 900, ns_b: 1 },
-    { fate: "replaced", ns_a: 5, ns_b: 95 },
+  const changes = [
+    { same: false, saved_ns: -2 },
+    { same: true, saved_ns: 899 },
+    { same: false, saved_ns: -90 },
   ];
-  assert.deepEqual(new Joins({ ...pair, document: { work } } as unknown as ComparedPair, columns).bySize(), [2, 0]);
+  assert.deepEqual(new Joins({ ...pair, changes } as unknown as ComparedPair, columns).bySize(), [2, 0]);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { foldedNames, frameText } from "../src/base/frames";
+import { frameText } from "../src/base/frames";
 import type { Shown } from "../src/core/context";
 import { allowed, zoomed } from "../src/core/moving";
 import { layOut, opened, type Track, toggled } from "../src/core/tracks";
@@ -127,5 +127,4 @@ test("a frame is read by its function", () => {
   );
   assert.equal(frameText("train.py(7): main"), "main  train.py:7");
   assert.equal(frameText("nn.Module: LlamaMLP_3"), "LlamaMLP_3");
-  assert.equal(foldedNames(["LlamaMLP_0", "LlamaMLP_1", "Linear_9"]), "LlamaMLP × 2, Linear_9");
 });

@@ -47,7 +47,8 @@ def command(
     Runs on another device or with another torch are not compared by time.
     """
     from foretrace.compare.history import add_entry, history, page, read_entries
-    from foretrace.pages.page import history_html, write_page
+    from foretrace.pages.page import write_page
+    from foretrace.pages.page_tables import history_html
 
     target = use.new_file(html, overwrite=overwrite) if html else None
     if (add is None) != (commit is None) or (date and add is None):

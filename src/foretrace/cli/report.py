@@ -51,7 +51,8 @@ def command(
     """
     from foretrace.pages import write_report
     from foretrace.pages.page import write_page
-    from foretrace.pages.report import marked_guesses, read_answer, try_html
+    from foretrace.pages.page_tables import try_html
+    from foretrace.pages.report import marked_guesses, read_answer
     from foretrace.read.door import NamedFiles, SnapshotFile, TraceFile, TraceFolder, TryResult
     from foretrace.read.tried import TryDocument
     from foretrace.record.lab_documents import LadderDocument

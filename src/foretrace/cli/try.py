@@ -56,7 +56,7 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
 
     from foretrace.base.files import scratch
     from foretrace.pages.page import write_page
-    from foretrace.pages.report import try_html
+    from foretrace.pages.page_tables import try_html
     from foretrace.record.profiling import need_torch
     from foretrace.record.tries.lines import page
 

@@ -84,7 +84,7 @@ def command(
         why.kernels = kernels_named(why, kernel)
     if html:
         from foretrace.pages.page import write_page
-        from foretrace.pages.report import why_html
+        from foretrace.pages.page_tables import why_html
 
         write_page(html, why_html(why), [path])
     use.answer_in_sections(form, why, page)

@@ -7,20 +7,23 @@ the page, so that neighbours can be joined.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.tables import WORDS, Column, Line, Table, bulleted, paragraphs
 from foretrace.base.terminal import plain
-from foretrace.compare import Comparison, compare, compare_two, document
-from foretrace.compare.documents import ComparedKernels, CompareDocument
+from foretrace.base.units import time_text
+from foretrace.compare import Comparison, compare, compare_two, document, lines
+from foretrace.compare.changes import WorkChange
+from foretrace.compare.documents import ComparedKernel, CompareDocument
 from foretrace.compare.sides import RepeatUnit, repeats
 from foretrace.compare.verdict import mark_text
 from foretrace.pages.page import Packed, pack
+from foretrace.pages.page_tables import Bar, TableData, filled, shown
 from foretrace.pages.timeline import Timeline
 from foretrace.trace.arguments import json_text
 from foretrace.trace.bounds import of_span
@@ -87,51 +90,65 @@ MARKS = ("same", "changed", "new", "gone")
 _SAME, _CHANGED, _NEW, _GONE = range(4)
 
 
+class Change(Struct, frozen=True):
+    """A change between the typical repeats; `saved_ns` is GPU time, None where it is unknown."""
+
+    text: str
+    same: bool
+    saved_ns: int | None
+    saved: str
+
+
 class ComparedPair(Struct, frozen=True):
-    """Trace `b` compared with trace `a`, numbers of the page; `document` is that of `compare`.
+    """Trace `b` compared with trace `a`, numbers of the page.
 
     `work` has a row for each GPU operation of both typical repeats: `change` is a place in
-    `document.work`, `place` one of its places, `side` 0 for `a` and 1 for `b`, `case` a place in
-    the kernels of its trace, -1 for memcpys and memsets. `first` says for each kernel of
-    `document.kernels`, by list, which event is its first launch: of `a`, else of `b`. `predicted`
-    says what was predicted for the fixes that `b` has, and what was measured; "" without any.
+    `changes`, `place` one of its places, `side` 0 for `a` and 1 for `b`, `case` a place in the
+    kernels of its trace, -1 for memcpys and memsets. `predicted` says what was predicted for the
+    fixes that `b` has, and what was measured.
     """
 
     a: int
     b: int
-    document: CompareDocument
+    verdict: str
+    changes: list[Change]
     work: Packed
-    first: dict[str, list[int]]
-    predicted: str = ""
+    predicted: TableData | None
+    tables: list[TableData]
 
 
 class Compared(Struct, frozen=True):
-    """All pairs, those with the first trace before the others, and what traces are aligned by."""
+    """All pairs, those with the first trace before the others, what traces are aligned by, and the
+    times of all.
+    """
 
     pairs: list[ComparedPair]
     anchors: list[Anchor]
+    times: TableData
 
 
-def compared(timelines: Sequence[Timeline], traces: Sequence[Trace]) -> Compared:
-    """What a page shows of several traces."""
+def compared(timelines: Sequence[Timeline], traces: Sequence[Trace]) -> tuple[Compared, list[Ints]]:
+    """What a page shows of several traces, and the mark of every event of each.
+
+    A kernel of the first is the same where all have it, gone where none has, else changed.
+    """
     first = compare(*traces)
     with_first = [replace(first, others=()), *first.others]
     pairs = [_pair(0, b, found, timelines) for b, found in enumerate(with_first, 1)]
     for b in range(2, len(traces)):
         found = compare_two(traces[b - 1], traces[b], first.unit)
         pairs.append(_pair(b - 1, b, found, timelines))
-    return Compared(pairs, anchors(timelines, traces, first.unit))
+    documents = [document(found) for found in with_first]
+    against = np.stack([marks(each, traces[0], "a") for each in documents])
+    agreed = (against == against[0]).all(axis=0)
+    others = zip(documents, traces[1:], strict=True)
+    marked = [marks(each, trace, "b") for each, trace in others]
+    times = shown(lines.quantities([first, *first.others]))
+    made = Compared(pairs, anchors(timelines, traces, first.unit), times)
+    return made, [np.where(agreed, against[0], _CHANGED), *marked]
 
 
 def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> ComparedPair:
-    shown, first = document(found), dict[str, list[int]]()
-    for name in ComparedKernels.__struct_fields__:
-        gpu = (found.b if name == "added" else found.a).trace.gpu
-        kernels = [each.kernel for each in getattr(found.kernels, name)]
-        first[name] = [int(gpu.id[each.row]) for each in kernels if each.is_kernel]
-    # a report travels: the folder it was made in stays behind
-    sides = [replace(each, path=plain(os.path.basename(each.path))) for each in (shown.a, shown.b)]
-    shown = replace(shown, a=sides[0], b=sides[1], others=UNSET)
     rows = [
         (change, place, side, each.row)
         for change, row in enumerate(found.work)
@@ -148,21 +165,65 @@ def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> C
         start = gpu.start[at] - timeline.origin_ns
         events[:, mine] = gpu.id[at], start, gpu.end[at] - gpu.start[at], case[at]
     columns |= dict(zip(("event", "start", "length", "case"), events, strict=True))
-    work, mark = pack(columns, frozenset({"event", "start"})), found.mark
-    return ComparedPair(a, b, shown, work, first, mark_text(mark) if mark else "")
+    verdict = plain(f"{found.verdict.answer.upper()}: {found.verdict.text}")
+    work, predicted = pack(columns, frozenset({"event", "start"})), None
+    if (mark := found.mark) is not None:
+        bars = [
+            Bar(mark.predicted_ns, mark.low_ns, mark.high_ns, "predicted"),
+            Bar(mark.measured_ns, mark.measured_ns, mark.measured_ns, "measured"),
+        ]
+        times = [("predicted", mark.predicted_ns), ("measured", mark.measured_ns)]
+        heads = Column("", lambda row: row[0], WORDS), Column("step", lambda row: row[1], "ns")
+        told = Table("", heads, times, lines=[Line("PREDICTED", mark_text(mark))])
+        predicted = shown(told, bars=bars, base=mark.before_ns)
+    changes = [_change(row) for row in found.work]
+    return ComparedPair(a, b, verdict, changes, work, predicted, _tables(a, b, found))
 
 
-def all_marks(found: Compared, traces: Sequence[Trace]) -> list[Ints]:
-    """The mark of every event of every trace: of the first against all others, of these against it.
+def _change(row: WorkChange) -> Change:
+    saved, text = None if None in (row.ns_a, row.ns_b) else row.saved_ns, "time unknown"
+    if saved is not None:
+        sign = "−" if saved > 0 else "+"
+        text = f"{sign}{time_text(abs(saved))}" if saved else ""
+    return Change(plain(row.text), row.fate == "same", saved, text)
 
-    A kernel of the first is the same where all have it, gone where none has, else changed.
-    """
-    with_first = [pair.document for pair in found.pairs if pair.a == 0]
-    against = np.stack([marks(each, traces[0], "a") for each in with_first])
-    agreed = (against == against[0]).all(axis=0)
-    first = np.where(agreed, against[0], _CHANGED)
-    others = zip(with_first, traces[1:], strict=True)
-    return [first, *(marks(each, trace, "b") for each, trace in others)]
+
+_SIGNS = {"changed": "≠ changed", "added": "+ added", "removed": "− removed", "same": "= same"}
+
+
+def _tables(a: int, b: int, found: Comparison) -> list[TableData]:
+    """What changed in sentences, and every kernel, which leads to its first launch."""
+    told = document(found)
+    kernels, worth = told.kernels, found.worth.text
+    fused = [
+        f"{row.kernel} takes the place of {', '.join(row.replaces)}"
+        + ("" if row.ns_saved is None else f" and saves {time_text(row.ns_saved)}")
+        for row in told.fusions
+    ]
+    said = [
+        paragraphs("", *([worth] if worth else [])),
+        bulleted("Changed", found.changed),
+        bulleted("Unchanged (within the noise)", found.unchanged),
+        bulleted("Fused", fused),
+    ]
+    rows, to = list[tuple[str, ComparedKernel]](), list[str]()
+    for state in _SIGNS:
+        trace, gpu = (b, found.b.trace.gpu) if state == "added" else (a, found.a.trace.gpu)
+        own = [row.kernel for row in getattr(found.kernels, state)]
+        rows += [(state, row) for row in getattr(kernels, state)]
+        to += [f"event {trace}.{gpu.id[row.row]}" for row in own if row.is_kernel]
+    columns = (
+        Column("kernel", lambda row: row[1].kernel.short or row[1].kernel.name, WORDS),
+        Column("state", lambda row: _SIGNS[row[0]], WORDS),
+        Column("op", lambda row: row[1].kernel.op, WORDS, first=False),
+        Column("A", lambda row: row[1].a),
+        Column("B", lambda row: row[1].b),
+        Column("median A", lambda row: row[1].median_ns.a, "ns"),
+        Column("median B", lambda row: row[1].median_ns.b, "ns"),
+        Column("why", lambda row: "; ".join(row[1].why or ()), WORDS),
+    )
+    table = Table("Kernels of a typical repeat, side by side", columns, rows)
+    return [*filled(said), shown(table, to=to)]
 
 
 def marks(found: CompareDocument, trace: Trace, side: str) -> Ints:

@@ -6,22 +6,20 @@ rank, with arrows from the last arrival of each collective.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
-from foretrace.base.tables import WORDS, Column
 from foretrace.base.terminal import plain
-from foretrace.base.units import DASH, count_text, time_text
+from foretrace.base.units import count_text, time_text
 from foretrace.check.documents import CheckDocument
 from foretrace.jobs.documents import JobDocument
 from foretrace.jobs.lanes import KINDS, JobLanes
 from foretrace.jobs.lines import PARTS, sections
 from foretrace.jobs.whole_job import step_name
-from foretrace.pages.page import Packed, pack, page, safe
+from foretrace.pages.page import Packed, pack, page
+from foretrace.pages.page_tables import TableData, guesses_table, shown
 from foretrace.pages.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.trace.intervals import Ints
 
@@ -122,7 +120,6 @@ def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
 
 
-_RANK = Column("rank", lambda row: f"{row.rank} ({row.host or DASH})", WORDS)
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
 MEASURES = {  # by the times that it shows; the first that is known opens
     "delays_ns": ("delays", "makes others wait", "Time that the others wait for a rank."),
@@ -158,11 +155,10 @@ class HeatData(Struct, frozen=True):
 class JobPage(Struct, frozen=True):
     """What the script of the page reads."""
 
-    head: object
+    head: TableData
     heat: HeatData | None
     lanes: LanePage | None
-    sections: list[object]
-    guesses: object | None = None
+    tables: list[TableData]
     kind: str = "job"
 
 
@@ -172,14 +168,9 @@ def job_html(
     """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    tables = []
-    for table in rest:
-        if [column.name for column in table.columns[:2]] == ["rank", "host"]:
-            # in one column, which names the row wherever the others have no room
-            table = replace(table, columns=[_RANK, *table.columns[2:]])
-        tables.append(safe(table))
-    data = JobPage(safe(top), _heat(document), drawn, tables, guesses)
-    return page(plain(top.title), data)
+    marked = [] if guesses is None else [guesses_table(guesses)]
+    tables = [*marked, *map(shown, rest)]
+    return page(plain(top.title), JobPage(shown(top), _heat(document), drawn, tables))
 
 
 def _heat(document: JobDocument) -> HeatData | None:

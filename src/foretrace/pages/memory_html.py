@@ -7,17 +7,20 @@ by one; the others of a group are its "smaller".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
+from foretrace.base.tables import TEXT, WORDS, Column, Table
 from foretrace.base.terminal import plain, stem
-from foretrace.memory import MemoryDocument, MemoryLine, MemoryPart
+from foretrace.base.units import plural, time_text
+from foretrace.memory import DeviceMemoryDocument, MemoryDocument
 from foretrace.memory import lines as memory_page
-from foretrace.pages.page import Packed, pack, page, safe
+from foretrace.pages.page import Packed, pack, page
+from foretrace.pages.page_tables import TableData, shown
 from foretrace.pages.view_data import BoxTree, thinned
 from foretrace.read.snapshot import Numbers, StackFrame
 from foretrace.trace.allocator import categories as known
@@ -100,7 +103,7 @@ class DeviceDrawing(Struct, frozen=True):
     """
 
     title: str
-    head: object
+    head: TableData
     events: int
     allocations: int
     peak_event: int
@@ -112,9 +115,7 @@ class DeviceDrawing(Struct, frozen=True):
     groups: list[LiveGroups]
     whole: DrawnPart
     flame: PeakFlame
-    by_line: list[MemoryLine]
-    by_module: list[MemoryPart]
-    rows_left_out: int
+    tables: list[TableData]
     categories: tuple[str, ...] = CATEGORIES
     ran: tuple[str, ...] = known.PASSES
 
@@ -160,16 +161,45 @@ class Drawing:
         few = len(starts) <= MOST_STEPS
         return DeviceDrawing(
             f"device {device.device}",
-            safe(memory_page.page(self.document, top=0)[0]),
+            shown(memory_page.page(self.document, top=0)[0]),
             *(len(view.history), len(view.lives), view.peak, device.peak_ns, view.peak_bytes),
             *(starts if few else [], device.steps, 0 if few else len(starts)),
             [each for each, _ in self.groups],
             self.part(0, len(view.history)),
             _flame(view),
-            [replace(each, line=_name(each.line)) for each in device.lines[:MOST_ROWS]],
-            [replace(each, name=_name(each.name)) for each in device.modules[:MOST_ROWS]],
-            max(len(device.lines) - MOST_ROWS, 0) + max(len(device.modules) - MOST_ROWS, 0),
+            [*_tables(device), self._allocations()],
         )
+
+    def _allocations(self) -> TableData:
+        """The largest that are live at the peak; each leads to its box."""
+        view, lives, time = self.view, self.view.lives, self.view.history.time_us
+        rows = view.holders[np.argsort(-lives.size[view.holders], kind="stable")[:MOST_AT_PEAK]]
+        events = len(view.history)
+
+        def live(row: int) -> str:
+            """How long; at least so long where its beginning or its end is not in the history."""
+            start, end = int(lives.start[row]), int(lives.end[row])
+            ns = int(time[min(end, events - 1)] - time[max(start, 0)]) * _NS
+            return f"at least {time_text(ns)}" if start < 0 or end >= events else time_text(ns)
+
+        def since(row: int) -> int | None:
+            start = int(lives.start[row])
+            return None if start < 0 else int(time[start] - time[0]) * _NS
+
+        modules = [
+            Column("module", lambda row: _name(view.by_module.name(row)), WORDS, first=False)
+        ]
+        columns = (
+            Column("share", lambda row: int(lives.size[row]) / (view.peak_bytes or 1), "share"),
+            Column("bytes", lambda row: int(lives.size[row]), "bytes"),
+            Column("line", lambda row: _name(view.by_line.name(row)), WORDS),
+            Column("is", lambda row: CATEGORIES[view.category[row]], WORDS),
+            *(modules if view.has_modules else []),
+            Column("allocated", since, "ns"),
+            Column("live for", live, TEXT),
+        )
+        table = Table("The largest allocations at the peak", columns, rows.tolist())
+        return shown(table, to=[f"row {row}" for row in rows.tolist()])
 
     def part(self, first: int, last: int) -> DrawnPart:
         """The events from `first` up to, not with, `last`."""
@@ -199,6 +229,23 @@ class Drawing:
         boxes = pack(made | columns, frozenset(("start", "start_ns", "end_ns", "row")))
         left_out = last - first - len(moments.event)
         return DrawnPart(moments.packed(), left_out, held, boxes, lines, modules, stacks)
+
+
+def _tables(device: DeviceMemoryDocument) -> Iterator[TableData]:
+    """What is live at the peak, by line and by module."""
+    sizes = Column("share", "share"), Column("bytes", "bytes"), Column("tensors", "count")
+    lines = (
+        *sizes,
+        Column("line", lambda row: _name(row.line), WORDS),
+        Column("is", "category", WORDS),
+        Column("live for", "live_ns"),
+    )
+    modules = (*sizes, Column("module", lambda row: _name(row.name), WORDS))
+    for by, columns, rows in (("line", lines, device.lines), ("module", modules, device.modules)):
+        left = max(len(rows) - MOST_ROWS, 0)
+        more = f"{plural(left, 'smaller row')} not in the page." if left else ""
+        if rows:
+            yield shown(Table(f"At the peak, by {by}", columns, rows[:MOST_ROWS], more))
 
 
 class _Moments:

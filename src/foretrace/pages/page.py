@@ -15,7 +15,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -28,10 +27,8 @@ from numpy.typing import NDArray
 
 from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
-from foretrace.base.tables import BULLET, WORDS, Table
-from foretrace.base.terminal import Section, plain
-from foretrace.compare.history import HistoryDocument
-from foretrace.compare.history import page as history_page
+from foretrace.base.patterns import regex
+from foretrace.base.terminal import plain
 
 # marks of direction, and marks without a width
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -106,32 +103,17 @@ def read(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def safe(value: object) -> object:
-    """A section as plain data, each text of it on one line and without marks of direction."""
-    if isinstance(value, Table):
-        value = section_of(value)
-    if isinstance(value, Section):
-        return {each.name: safe(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, str):
-        return plain(value)
-    return [safe(each) for each in value] if isinstance(value, list | tuple) else value
+# A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.
+MOST_CODE = 200_000
+_INCLUDE = regex(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
 
 
-def section_of(table: Table) -> Section:
-    """A table as the script reads it."""
-    words = [line for line in table.lines if line.label not in ("", BULLET)]
-    left = [at for at, column in enumerate(table.columns) if column.shown_as == WORDS]
-    return Section(
-        table.title,
-        [line.text for line in table.lines if not line.label],
-        [(line.label.strip(), line.text) for line in words],
-        [(line.text, line.below) for line in table.lines if line.label == BULLET],
-        [column.name for column in table.columns],
-        table.cells,
-        left if table.columns else (0,),
-        table.more,
-        table.code,
-    )
+def code_text(text: str) -> str:
+    """Line by line, so that no control character of a log reaches the page; folders are removed."""
+    found = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
+    lines = (plain(line) for line in found.splitlines())
+    cut = f"\n… {len(text) - MOST_CODE:,} more characters" if len(text) > MOST_CODE else ""
+    return "\n".join(lines) + cut
 
 
 Ints = NDArray[np.int64]
@@ -178,18 +160,3 @@ def varints(values: Ints) -> bytes:
         more = np.where(size[rows] > step + 1, np.uint8(128), np.uint8(0))
         out[first[rows] + step] = group | more
     return out.tobytes()
-
-
-class HistoryPage(Struct, frozen=True):
-    """What the script of the page reads."""
-
-    head: object
-    sections: list[object]
-    kind: str = "history"
-
-
-def history_html(document: HistoryDocument) -> str:
-    """The page of a history: tables alone."""
-    top, *rest = history_page(document, every=True, bars=True)
-    data = HistoryPage(safe(top), [safe(section) for section in rest])
-    return page("history", data)

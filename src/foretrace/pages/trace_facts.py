@@ -1,12 +1,10 @@
 """What a page knows of one trace beside its events: decoded names, operands, kernels by case, where
-compiled kernels come from, where findings are on the timeline, and the roofs.
+compiled kernels come from, and the tables of where its time goes.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,30 +13,20 @@ from msgspec.structs import asdict
 
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
-from foretrace.base.tables import Line
+from foretrace.base.tables import WORDS, Column, Table
 from foretrace.base.terminal import plain
-from foretrace.base.units import bytes_text
+from foretrace.base.units import bytes_text, count_text
 from foretrace.look import summarize
 from foretrace.look.document import op_rows
-from foretrace.look.documents import GroupRow, Look
-from foretrace.look.finding import Finding
+from foretrace.look.documents import GroupRow, Look, OpRow, RoofsEntry
 from foretrace.look.groups import group_rows
-from foretrace.look.lines import fixes_table, headline
-from foretrace.look.rules import rules
+from foretrace.look.lines import headline
 from foretrace.look.steering import Steering
-from foretrace.pages.page import safe
+from foretrace.pages.insights import Answers, Insight, answers, findings_tables, insights
+from foretrace.pages.page import code_text
+from foretrace.pages.page_tables import TableData, shown
 from foretrace.pages.timeline import Outline, call_groups
-from foretrace.pages.view_data import (
-    FIX,
-    Answers,
-    Flame,
-    IdleTime,
-    MemoryPage,
-    answers,
-    flame,
-    idle_time,
-    memory,
-)
+from foretrace.pages.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
 from foretrace.read.compiler.records import CompiledLaunch
 from foretrace.read.tables import KINDS
 from foretrace.trace.arguments import json_text
@@ -89,9 +77,6 @@ def _case_steps(trace: Trace) -> list[list[tuple[int, int]]]:
     return [list(zip(*each, strict=True)) for each in pairs]
 
 
-# A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.
-MOST_CODE = 200_000
-_INCLUDE = regex(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
 LANGUAGES = {"triton": "Triton", "cpp": "C++"}
 
 
@@ -146,68 +131,6 @@ def _origin(launch: CompiledLaunch) -> KernelOrigin:
     )
 
 
-def code_text(text: str) -> str:
-    """Line by line, so that no control character of a log reaches the page; folders are removed."""
-    shown = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
-    lines = (plain(line) for line in shown.splitlines())
-    cut = f"\n… {len(text) - MOST_CODE:,} more characters" if len(text) > MOST_CODE else ""
-    return "\n".join(lines) + cut
-
-
-class Place(Struct, frozen=True):
-    """One finding on the timeline; times are ns from the first event.
-
-    `key` names it in an address: its rule, with a number behind it where a rule found more than one
-    thing. `shades` are gaps (start, end, GPU), `events` what to frame (event, start, end, and the
-    number of its name), `frame` the stretch that shows them: those of one step, where there are
-    steps.
-    """
-
-    key: str
-    frame: tuple[int, int] | None
-    shades: list[tuple[int, int, int]]
-    events: list[tuple[int, int, int, int]]
-
-
-def places(trace: Trace, findings: Sequence[Finding], outline: Outline) -> list[Place]:
-    """The place of each finding, in their order."""
-    seen, found = Counter[str](), []
-    for finding in findings:
-        seen[finding.rule] += 1
-        number = seen[finding.rule]
-        key = finding.rule if number == 1 else f"{finding.rule}_{number}"
-        found.append(_place(trace, key, finding.events, finding.ranges, outline))
-    return found
-
-
-def _place(
-    trace: Trace,
-    key: str,
-    of: Sequence[int],
-    gaps: Sequence[tuple[int, int, int]],
-    outline: Outline,
-) -> Place:
-    origin, host = outline.origin_ns, trace.host
-    shades = [(start - origin, end - origin, gpu) for start, end, gpu in gaps]
-    rows = np.array([event for event in of if event < host.count], np.int64)
-    rows = rows[host.lasting[rows]]
-    columns = rows, host.start[rows] - origin, host.end[rows] - origin, host.name[rows]
-    events = list(zip(*(column.tolist() for column in columns), strict=True))
-    shown = [each[:2] for each in shades] or [each[1:3] for each in events]
-    if not shown:
-        return Place(key, None, shades, events)
-    # those in the step that the page opens at, else in the step of the first one, else all
-    steps = [] if outline.step is None else [outline.steps[outline.step]]
-    steps += [step for step in outline.steps if step.start <= shown[0][0] < step.last]
-    for step in steps:
-        inside = [one for one in shown if step.start < one[1] and one[0] < step.last]
-        if inside:
-            shown = inside
-            break
-    frame = min(start for start, _ in shown), max(end for _, end in shown)
-    return Place(key, frame, shades, events)
-
-
 class NameParts(Struct, frozen=True):
     """What a kernel's name says; `parts` are text, field, meaning and certainty."""
 
@@ -228,49 +151,137 @@ class OperandRow(Struct, frozen=True):
     concrete: str | None
 
 
-class StepOp(Struct, frozen=True):
-    """All calls of one host op in the steps, per step."""
+class TimeTables(Struct, frozen=True):
+    """Groups, kernels and ops: per step where there are steps, and of the recording."""
 
-    name: str
-    count: float
-    self_cpu_ns: float
-    total_cpu_ns: float
-    kernels: float | None
-    gpu_ns: float | None
+    step: list[TableData]
+    recording: list[TableData]
 
 
-def step_ops(trace: Trace) -> list[StepOp]:
-    """Host ops per step; none where there are no steps."""
+def time_tables(
+    trace: Trace, look: Look, rows: list[PageKernel], shapes: list[OperandRow], made: Origins
+) -> TimeTables:
+    """Where GPU time goes, kernels by name and sizes, and ops by their own host time."""
     steps = len(trace.spans.steps)
-    if not steps:
-        return []
-    inside = trace.spans.step_of_events() >= 0
-    return [
-        StepOp(
-            *(row.name, row.count / steps, row.self_cpu_ns / steps, row.total_cpu_ns / steps),
-            kernels=None if row.kernels is None else row.kernels / steps,
-            gpu_ns=None if row.gpu_ns is None else row.gpu_ns / steps,
-        )
-        for row in op_rows(trace, inside)
-    ]
+
+    def of(per: str, count: int, groups: Sequence[GroupRow]) -> list[TableData]:
+        inside = trace.spans.step_of_events() >= 0 if count else None
+        basis = look.composition.per if count and look.composition else per
+        tables = [
+            _groups_table(groups, basis),
+            _kernels_table(rows, per, shapes, made, count),
+            _ops_table(op_rows(trace, inside), count or 1, per, look),
+        ]
+        return [each for each in tables if each.cells]
+
+    recorded = of("in the recording", 0, group_rows(trace))
+    per = f"per step (mean of {count_text(steps)})"
+    return TimeTables(of(per, steps, look.groups) if steps else recorded, recorded)
+
+
+def _groups_table(groups: Sequence[GroupRow], per: str) -> TableData:
+    columns = (
+        Column("share", "share"),
+        Column("time", "time_ns"),
+        Column("count", "count"),
+        Column("where GPU time goes", "name", WORDS),
+        Column("limited by", "limited_by", WORDS),
+    )
+    return shown(Table(f"Where GPU time goes, {per}", columns, groups))
+
+
+def _kernels_table(
+    rows: list[PageKernel], per: str, shapes: list[OperandRow], made: Origins, steps: int
+) -> TableData:
+    def total(row: PageKernel) -> float | None:
+        in_steps_ns = None if row.in_steps_ns is None else row.in_steps_ns / (steps or 1)
+        return in_steps_ns if steps else row.total_ns
+
+    def share(row: PageKernel) -> float | None:
+        ns = total(row)
+        return None if ns is None or not whole else ns / whole
+
+    def sizes(row: PageKernel) -> str:
+        return "" if row.shape is None else shapes[row.shape].dims or ""
+
+    def sources(row: PageKernel) -> str:
+        at = made.of.get(row.first)
+        return "" if at is None else ", ".join(place for place, _ in made.every[at].lines)
+
+    whole = sum(total(row) or 0 for row in rows)
+    places = sorted(range(len(rows)), key=lambda at: -(total(rows[at]) or 0))
+    columns = (
+        Column("share", share, "share"),
+        Column("total", total, "ns"),
+        Column("count", lambda row: row.per_step if steps else row.count),
+        Column("median", "median_ns"),
+        Column("kernel", "short", WORDS),
+        Column("op", lambda row: ", ".join(row.ops), WORDS),
+        Column("limited by", lambda row: row.limited_by or row.bound, WORDS),
+        Column("modules", lambda row: folded_names(row.modules), WORDS, first=False),
+        Column("sizes", sizes, WORDS, first=False),
+        Column("TFLOP/s", lambda row: row.tflops and round(row.tflops, 1), "number", first=False),
+        Column("GB/s", "gbps", first=False),
+        Column("work", "flops", "flops", first=False),
+        Column("traffic", "bytes", first=False),
+        Column("role", "role", WORDS, first=False),
+        *([Column("source", sources, WORDS, first=False)] if made.every else []),
+    )
+    table = Table(f"Kernels by name and sizes, {per}", columns, [rows[at] for at in places])
+    return shown(table, to=[f"kernel {at}" for at in places])
+
+
+def _ops_table(ops: list[OpRow], steps: int, per: str, look: Look) -> TableData:
+    whole = sum(row.self_cpu_ns for row in ops) or 1
+
+    def mean(name: str) -> Callable[[OpRow], float | None]:
+        def value(row: OpRow) -> float | None:
+            held = getattr(row, name)
+            return None if held is None else held / steps
+
+        return value
+
+    columns = (
+        Column("share", lambda row: row.self_cpu_ns / whole, "share"),
+        Column("self", mean("self_cpu_ns"), "ns"),
+        Column("total", mean("total_cpu_ns"), "ns"),
+        Column("count", mean("count")),
+        Column("op", "name", WORDS),
+        Column("kernels", mean("kernels"), first=False),
+        Column("GPU time", mean("gpu_ns"), "ns", first=False),
+    )
+    ordered = sorted(ops, key=lambda row: -row.self_cpu_ns)
+    overhead = " (includes profiler overhead)" if look.host_times_profiled else ""
+    table = Table(f"Ops by their own host time, {per}{overhead}", columns, ordered)
+    return shown(table, to=[f"search {plain(row.name)}" for row in ordered])
+
+
+_NUMBERED = regex(r"(.*\D)_\d+$")
+
+
+def folded_names(names: Sequence[str]) -> str:
+    """`LlamaMLP_0, LlamaMLP_1, lm_head` is `LlamaMLP × 2, lm_head`."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        head = _NUMBERED.match(name)
+        found.setdefault(head[1] if head else name, []).append(name)
+    return ", ".join(f"{head} × {len(own)}" if own[1:] else own[0] for head, own in found.items())
+
+
+GRAVE = ("data_loss", "error")  # what every page made from a damaged trace must show
 
 
 class TraceFacts(Struct):
     """Everything that a page knows of one trace.
 
-    `story` is the first screen of `look`, line by line, and `notes` what stands below it. `fixes`
-    has the step before and after each fix, where a step could be replayed. `places` are those of
-    the findings, in their order; one that saves less than `worth_ns` is small. `launch_names`
-    are the names of calls that launch kernels or graphs, `call_groups` what calls do by their name,
-    `code_lines` the lines of names that are frames of the user's Python. `answers` is what the page
-    says first, `fix_places` are the places of its fixes, `groups` the groups of the recording.
+    `launch_names` are the names of calls that launch kernels or graphs, `call_groups` what calls do
+    by their name, `code_lines` the lines of names that are frames of the user's Python. `lost` says
+    what is damaged; `clocks_agree` whether times of host and GPU can be compared.
     """
 
     title: str
     headline: str
-    story: list[Line]
     timeline: Outline
-    look: Look
     names: list[str]
     kinds: tuple[str, ...]
     kernels: list[PageKernel]
@@ -281,16 +292,16 @@ class TraceFacts(Struct):
     idle: IdleTime
     launch_names: list[int]
     code_lines: dict[int, str]
-    memory: list[MemoryPage]
-    places: list[Place]
-    worth_ns: float
-    notes: str
-    fixes: object | None
-    answers: Answers
-    fix_places: list[Place]
     call_groups: dict[int, str]
-    step_ops: list[StepOp]
-    groups: list[GroupRow]
+    memory: list[MemoryPage]
+    roofs: RoofsEntry | None
+    answers: Answers
+    insights: list[Insight]
+    findings: list[TableData]
+    times: TimeTables
+    ledger: list[TableData]
+    lost: list[str]
+    clocks_agree: bool
 
 
 def facts(
@@ -298,55 +309,36 @@ def facts(
 ) -> TraceFacts:
     """Everything that a page knows of one trace."""
     overview = summarize(trace, steering)
-    document = overview.look
-    answered = answers(trace, overview)
-    # a report is sent to others: it does not name the folder that it was made in
-    document.trace.path = plain(os.path.basename(trace.path))
-    document.kernels = []  # the rows of cases say the same, and more
+    look = overview.look
     names, host = trace.host.names, trace.host
     frames = distinct(host.name[host.is_kind("python_function")]).tolist()
     lines = ((number, line_of(names[number])) for number in frames)
-    found, shapes = [], []
+    decoded, shapes = [], []
     for number, form in enumerate(trace.origins.arguments.signatures):
         operands = (form.dims, form.types, form.strides, form.concrete)
         shapes.append(OperandRow(number, *(json_text(each) if each else None for each in operands)))
     for number in distinct(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
         parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
-        found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
+        decoded.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
+    kernels, made, notes = page_kernels(trace), origins(trace), look.ledger.notes
+    found = insights(trace, overview, timeline)
+    tables = findings_tables(overview, found)
+    read = [each for each in tables if each.title in ("Trust", "Read")]
     return TraceFacts(
-        *(title, headline(document), overview.lines, timeline, document, names, KINDS),
-        kernels=page_kernels(trace),
-        decoded=found,
-        shapes=shapes,
-        origins=origins(trace),
+        *(title, headline(look), timeline, names, KINDS, kernels, decoded, shapes, made),
         flame=flame(trace),
         idle=idle_time(trace, timeline.origin_ns),
         launch_names=[at for at, name in enumerate(names) if LAUNCHES.fullmatch(name)],
         code_lines={number: plain(line) for number, line in lines if line},
-        memory=memory(trace, timeline.origin_ns),
-        places=places(trace, document.findings, timeline),
-        worth_ns=overview.worth_ns,
-        notes=overview.notes,
-        fixes=document.step and safe(fixes_table(document.step, document, overview.per)),
-        answers=answered,
-        fix_places=_fix_places(trace, answered, document.findings, timeline),
         call_groups=call_groups(trace.host),
-        step_ops=step_ops(trace),
-        groups=group_rows(trace),
+        memory=memory(trace, timeline.origin_ns),
+        roofs=look.roofs,
+        answers=answers(trace, overview),
+        insights=found,
+        findings=[each for each in tables if each not in read],
+        times=time_tables(trace, look, kernels, shapes, made),
+        ledger=read,
+        lost=[f"{title}: {plain(note.shown)}" for note in notes if note.severity in GRAVE],
+        clocks_agree=all(note.code != "clock_mismatch" for note in notes),
     )
-
-
-def _fix_places(
-    trace: Trace, answered: Answers, findings: Sequence[Finding], outline: Outline
-) -> list[Place]:
-    """The places of fixes: the events of each, and the gaps of the findings that it acts on."""
-    acts = {each.name: each.fixes for each in rules()}
-    found = []
-    for card in answered.cards:
-        name = card.key.removeprefix(FIX)
-        mine = [row for row in findings if row.state == "found" and name in acts.get(row.rule, ())]
-        gaps = [gap for row in mine for gap in row.ranges]
-        events = list(card.events) or [event for row in mine for event in row.events]
-        found.append(_place(trace, card.key, events, gaps, outline))
-    return found

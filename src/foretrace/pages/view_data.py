@@ -1,32 +1,29 @@
-"""What single views of a page are drawn from: flame graphs, memory over time, idle time, matmuls on
-the map of the card, and the answers, which are those of `look --json` and of the first screen.
+"""What single views of a page are drawn from: flame graphs, memory over time, idle time, and
+matmuls on the map of the card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
+from operator import itemgetter
 
+import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table
 from foretrace.base.terminal import plain
-from foretrace.base.units import time_text
-from foretrace.look.documents import Composition, GroupRow, Look, Overview
-from foretrace.look.fixes import as_uncertain
-from foretrace.look.groups import RECORDING, group_rows, of_recording
-from foretrace.look.lines import folded
-from foretrace.look.on_cpu import COMPUTES, cpu_groups
+from foretrace.base.units import DASH, bytes_text, plural, time_text
 from foretrace.look.rules.launches import IDLE_CAUSES, NO_OPS
-from foretrace.look.savings import code_in, next_fix
 from foretrace.pages.page import Packed, pack
+from foretrace.pages.page_tables import TableData, shown
 from foretrace.trace.flame import RAN, FlameViews, Stacked
 from foretrace.trace.idle import CAUSES, idle_pieces
 from foretrace.trace.intervals import Ints
 from foretrace.trace.trace import Trace
-from foretrace.trace.traced_memory import Holder, over_time
+from foretrace.trace.traced_memory import DeviceMemory, Holder, over_time
 from foretrace.work.gemms import table
 from foretrace.work.gemms.answers import plane
 from foretrace.work.gemms.documents import HeatPlane
@@ -138,19 +135,15 @@ class MemoryPage(Struct, frozen=True):
     """The memory of a device after each event: `time` from the first event of the trace,
     `allocated` and, where it is known, `reserved`.
 
-    `points_left_out` events are not in the columns: each lies between others of its stretch of time
-    that are larger and smaller. `before_bytes` of the peak were allocated before the recording.
+    An event that is not in the columns lies between others of its stretch of time that are larger
+    and smaller. `holders` says who holds the peak.
     """
 
     device: str
     points: Packed
-    points_left_out: int
-    relative: bool
     peak_bytes: int
     peak_ns: int
-    holders: list[Holder]
-    holders_left_out: int
-    before_bytes: int | None
+    holders: TableData
 
 
 def memory(trace: Trace, origin_ns: int) -> list[MemoryPage]:
@@ -161,16 +154,51 @@ def memory(trace: Trace, origin_ns: int) -> list[MemoryPage]:
         columns = {"time": found.time[kept] - origin_ns, "allocated": found.allocated[kept]}
         if found.reserved is not None:
             columns["reserved"] = found.reserved[kept]
-        holders = [
-            replace(each, ops=tuple(map(plain, each.ops)), modules=tuple(map(plain, each.modules)))
-            for each in found.holders[:MOST_HOLDERS]
-        ]
-        points, left_out = pack(columns, frozenset(columns)), len(found.time) - len(kept)
+        points = pack(columns, frozenset(columns))
         peak = int(found.allocated[found.peak]), int(found.time[found.peak]) - origin_ns
-        more = len(found.holders) - len(holders)
-        drawn = found.name, points, left_out, found.relative, *peak
-        pages.append(MemoryPage(*drawn, holders, more, found.before))
+        left_out = len(found.time) - len(kept)
+        pages.append(MemoryPage(found.name, points, *peak, _holders(found, peak[0], left_out)))
     return pages
+
+
+_ENGINE = "autograd::engine::evaluate_function: "
+_BEFORE = "allocated before the recording"
+
+
+def _holders(found: DeviceMemory, peak: int, left_out: int) -> TableData:
+    """Who holds the peak; a row leads to the op that made the largest of these allocations."""
+
+    def op(row: Holder) -> str:
+        """The outermost op and the one that allocates."""
+        names = [name.removeprefix(_ENGINE) for name in (*row.ops[:1], *row.ops[-1:])]
+        return " > ".join(dict.fromkeys(names)) or "no op recorded"
+
+    rows = found.holders[:MOST_HOLDERS]
+    if found.before:
+        rows = [*rows, Holder((_BEFORE,), (), "", found.before, 0, -1)]
+    share = Column("share", lambda row: None if found.relative else row.bytes / peak, "share")
+    columns = (
+        share,
+        Column("bytes", "bytes"),
+        Column("count", lambda row: row.count or None),
+        Column("op", op, WORDS),
+        Column("module", lambda row: row.modules[-1] if row.modules else "", WORDS, first=False),
+        Column("pass", "ran", WORDS, first=False),
+    )
+    before = f"{bytes_text(found.before)} of it were {_BEFORE}: the trace does not tell by whom."
+    more = [
+        before if found.before else "",
+        "The trace has no totals: allocated counts from the first memory event."
+        if found.relative
+        else "",
+        f"{plural(len(found.holders) - MOST_HOLDERS, 'smaller row')} not in the page."
+        if len(found.holders) > MOST_HOLDERS
+        else "",
+        f"{plural(left_out, 'memory event')} between those that are drawn." if left_out else "",
+    ]
+    title = f"Who holds the peak of {bytes_text(peak)} on {found.name}"
+    table = Table(title, columns, rows, " ".join(filter(None, more)))
+    return shown(table, to=[f"event {row.event}" for row in rows])
 
 
 def thinned(values: Ints, most: int, more: Ints | None = None) -> Ints:
@@ -201,9 +229,9 @@ class IdleTime(Struct, frozen=True):
 def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
     """All idle time of a recording, in ns from its first event."""
     found = idle_pieces(trace, trace.gaps)
-    words = (
-        IDLE_CAUSES if trace.host.is_op.any() else IDLE_CAUSES | {"host": NO_OPS, "launch": NO_OPS}
-    )
+    words = IDLE_CAUSES
+    if not trace.host.is_op.any():
+        words = words | dict.fromkeys(("host", "launch"), NO_OPS)
     causes = [(cause, words[cause]) for cause in CAUSES]
     columns = {
         "start": found.start - origin_ns,
@@ -215,29 +243,13 @@ def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
 
 
 MOST_MATMULS = 40  # matmuls of a table
-_MATMUL_HEAD = "matmul, launches, kernel here, time here, kernel of the map, time of the map"
+_MATMUL_HEAD = ("matmul", "launches", "kernel here", "time here", "kernel of the map")
 
 
-class MatmulMark(Struct, frozen=True):
-    """Where a matmul of the trace lies in the plane."""
-
-    m: int
-    n: int
-    text: str
-
-
-class MatmulsOnMap(Struct, frozen=True):
-    """What the script of a report draws."""
-
-    device: str
-    plane: HeatPlane
-    marks: list[MatmulMark]
-    head: tuple[str, ...]
-    rows: list[list[str]]
-
-
-def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
-    """None where the card has no map, or the trace no matmul with shapes."""
+def matmuls_on_map(trace: Trace) -> list[TableData]:
+    """The plane of M and N with the matmuls of a trace, and each of them against the map; nothing
+    where the card has no map, or the trace no matmul with shapes.
+    """
     found = table.of_device(trace.about.device)
     cases = []
     for case in trace.kernel_rows if found else ():
@@ -247,15 +259,15 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
             if point := gemm_point(case.call.name, sizes, types, case.name):
                 cases.append((point, case))
     if found is None or not cases:
-        return None
+        return []
     cases.sort(key=lambda each: -(each[1].ns or 0))
-    usual = replace(cases[0][0], epilogue="none")
-    marks = [
-        MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}")
-        for point, case in cases
+    usual = msgspec.structs.replace(cases[0][0], epilogue="none")
+    here = {
+        (_octave(point.m), _octave(point.n))
+        for point, _ in cases
         if (point.dtype, point.layout) == (usual.dtype, usual.layout)
-    ]
-    table_rows = []
+    }
+    rows = []
     for point, case in cases[:MOST_MATMULS]:  # the nearest where the map does not hold it
         nearest, away = found.nearest(point, 1)
         held = found.rows.get(point)
@@ -266,152 +278,36 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
             name, took = ("not measured",) * 2 if away[0] > FAR else (name, took)
         elif row["kernel"] == case.name:
             name = "the same"
-        here = [point.text, str(case.launches), case.id.short, time_text(case.median_ns)]
-        table_rows.append([*here, name, took])
-    head = tuple(_MATMUL_HEAD.split(", "))
-    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, head, table_rows)
+        rows.append((point.text, case.launches, case.id.short, case.median_ns, name, took))
+    units = (WORDS, "count", WORDS, "ns", WORDS, TEXT)
+    heads = zip((*_MATMUL_HEAD, "time of the map"), units, strict=True)
+    columns = [Column(name, itemgetter(at), unit) for at, (name, unit) in enumerate(heads)]
+    against = Table(f"Matmuls on the map of the {found.facts.device}", columns, rows)
+    return [_plane(plane(found, usual), here), shown(against)]
 
 
-ROWS = 6  # of where the time goes
-FILTERS_GROUPS, BETWEEN = "= ", " | "  # as `web/src/core/flame.ts` reads them
-NOTHING = "the trace has no step whose time a fix could shorten"
-FIX = "fix_"  # before the name of a fix, where a page names what is selected
+def _octave(size: int) -> int:
+    return 1 << (max(size, 1).bit_length() - 1)
 
 
-class FixCard(Struct, frozen=True):
-    """A fix: what to do, why, what to write, and the step with it; `key` names it on a page.
-
-    Without a replay there is no time of a step, and `at_most_ns` bounds the saving, where that is
-    known. `label` is the word of the first screen, `after_ns` the step with the first fix as well,
-    as uncertain as the more uncertain of the two.
-    """
-
-    key: str
-    order: str
-    why: str
-    code: str
-    label: str = ""
-    needs: str = ""
-    risk: str = ""
-    ns: float | None = None
-    low_ns: float | None = None
-    high_ns: float | None = None
-    after_ns: float | None = None
-    after_low_ns: float | None = None
-    after_high_ns: float | None = None
-    at_most_ns: float | None = None
-    events: tuple[int, ...] = ()
-
-
-class WhereRow(Struct, frozen=True):
-    """Where time goes: a group, or the rest; `filter` leaves its work alone on the timeline."""
-
-    name: str
-    ns: int
-    share: float
-    count: int | float
-    limited_by: str
-    filter: str
-
-
-class Basis(Struct, frozen=True):
-    """What the time of one step (call, recording) is made of, and its groups."""
-
-    per: str
-    composition: Composition
-    rows: list[WhereRow]
-
-
-class Answers(Struct, frozen=True):
-    """The three answers. `word` and `text` are the verdict, `first` and `then` the lines of the
-    first screen (`first` also says that there is nothing to do), `bases` the step and the
-    recording; one of them where there is only one.
-    """
-
-    word: str
-    text: str
-    first: str
-    then: str
-    cards: list[FixCard]
-    bases: list[Basis]
-
-
-def answers(trace: Trace, overview: Overview) -> Answers:
-    """The answers of one trace."""
-    look, lines = overview.look, overview.lines
-    verdict = look.verdict
-    word = next((line.label for line in lines if line.text == verdict.text), "UNKNOWN")
-    first = next((line.text for line in lines if line.label == "DO FIRST"), verdict.first)
-    first = first.replace(" (--findings)", "") or NOTHING  # that is an option of the terminal
-    told = plain(verdict.text), plain(first), plain(verdict.then)
-    return Answers(word.removesuffix("-BOUND"), *told, [*_cards(look)], [*_bases(trace, look)])
-
-
-def _cards(look: Look) -> Iterator[FixCard]:
-    """Fixes in the order of the terminal, each once; below them what only bounds a saving."""
-    then = next_fix(look.fixes)
-    ordered = [*look.fixes[:1], *([then] if then else [])]
-    labels = dict(zip((fix.name for fix in ordered), ("DO FIRST", "THEN"), strict=False))
-    ordered += [fix for fix in look.fixes if fix.name not in labels]
-    for fix in ordered:
-        after: tuple[float | None, float | None] = None, None
-        if fix.after_ns is not None:
-            after = as_uncertain(fix.after_ns, (look.fixes[0], fix))
-        said = plain(fix.order), plain(fix.why), plain(fix.code), labels.get(fix.name, "")
-        times = fix.ns, fix.low_ns, fix.high_ns, fix.after_ns, *after
-        first, risk = plain(fix.first), plain(fix.risk)
-        yield FixCard(f"{FIX}{fix.name}", *said, first, risk, *times, None, fix.events)
-    if look.fixes:
-        return
-    orders = [text for text in (look.verdict.first, look.verdict.then) if text]
-    for at, text in enumerate(orders):
-        order, _, why = plain(text).partition(": ")
-        row = next((row for row in look.findings if row.fix and text.startswith(row.fix)), None)
-        bound = None if row is None or look.cpu else row.at_most_ns
-        events = () if row is None else tuple(row.events)
-        card = f"{FIX}{at}", order, why, code_in(order), ("DO FIRST", "THEN")[at]
-        yield FixCard(*card, at_most_ns=bound, events=events)
-
-
-def _bases(trace: Trace, look: Look) -> Iterator[Basis]:
-    made = look.composition
-    if made is None:
-        return
-    if look.cpu:
-        # ops that compute are on the timeline by name
-        computes = {op.name for op in look.cpu if op.does == COMPUTES}
-        rows = six(cpu_groups(look.cpu))
-        shown = [_where(row, row.name if row.name in computes else "") for row in rows]
-        yield Basis(made.per, made, shown)
-        return
-    yield _basis(trace, made, look.groups)
-    if made.per != RECORDING and (whole := of_recording(trace)) is not None:
-        yield _basis(trace, whole, group_rows(trace))
-
-
-def _basis(trace: Trace, made: Composition, groups: Sequence[GroupRow]) -> Basis:
-    rows, known = six(groups), trace.grouped.names
-    rest = [row.name for row in groups if row not in rows]
-    names = [[row.name] if row in groups else rest for row in rows]
-    filters = [
-        FILTERS_GROUPS + BETWEEN.join(plain_group(name, known) for name in each) for each in names
+def _plane(found: HeatPlane, here: set[tuple[int, int]]) -> TableData:
+    """How near to its roof a matmul of each octave comes; a dot where the trace has some."""
+    shares = {(cell.m, cell.n): cell.roof_percent / 100 for cell in found.cells}
+    sizes, rows = (sorted({getattr(cell, name) for cell in found.cells}) for name in ("n", "m"))
+    kind = f"{found.dtype} {found.layout}, epilogue {found.epilogue}, all K together"
+    lines = [
+        Line("", f"{kind}: percent of the roof, medians of octaves; ● has matmuls of this trace."),
+        Line("", "Times of the map are of the kernel alone, with L2 empty before."),
     ]
-    return Basis(made.per, made, [_where(*each) for each in zip(rows, filters, strict=True)])
 
+    def share(n: int) -> Callable[[int], float | None]:
+        return lambda m: shares.get((m, n))
 
-def six(groups: Sequence[GroupRow]) -> list[GroupRow]:
-    """Six rows at most, the rest as one."""
-    return list(groups) if len(groups) <= ROWS else folded(groups, ROWS - 1)
-
-
-def _where(row: GroupRow, filters: str) -> WhereRow:
-    said = row.time_ns, row.share, row.count, plain(row.limited_by)
-    return WhereRow(plain(row.name), *said, plain(filters))
-
-
-def plain_group(shown: str, known: Sequence[str]) -> str:
-    """The group of a shown name: `GEMM` of `GEMM, M=8`, `attention` of `attention (FA2)`."""
-    fits = [
-        name for name in known if shown == name or shown.startswith((f"{name}, M=", f"{name} ("))
-    ]
-    return max(fits, key=len, default=shown)
+    columns = [Column("M \\ N", lambda m: f"{m}+", WORDS)]
+    columns += [Column(f"{n}+", share(n), "share") for n in sizes]
+    drawn = shown(Table("Percent of the roof by M and N", columns, rows, lines=lines), heat=True)
+    for row, m in enumerate(rows):
+        for at, n in enumerate(sizes, 1):
+            if (m, n) in here:
+                drawn.cells[row][at] = f"● {drawn.cells[row][at].removesuffix(DASH)}"
+    return drawn

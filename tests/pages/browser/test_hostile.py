@@ -6,9 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 import foretrace
+from foretrace.base.terminal import plain
+from foretrace.check.documents import CheckDocument
 from foretrace.pages import write_report
+from foretrace.record.lab_documents import ClaimCounts, LadderDocument, MarkedClaim, SetupRow
 from pages.browser import hostile
 from pages.browser.conftest import Browser
 
@@ -25,6 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     second.write_bytes(hostile.trace_bytes())
     texts = ("text", "measured", "expected", "why")
     guesses = {
+        "schema": 3,
         "hits": 0,
         "misses": 0,
         "unknown": len(hostile.NAMES),
@@ -33,14 +38,19 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     }
     names = list(hostile.NAMES.values())
-    keys = ("number", "setup", "guess", "verdict", "measured", "why", "correction")
-    ladder = dict.fromkeys(("source", "device", "torch"), names[0]) | {
-        "counts": dict.fromkeys(("hit", "miss", "unknown"), names[0]),
-        "claims": [dict.fromkeys(keys, name) for name in names],
-        "article": [{"setup": name, "changed": [name], "same": [name]} for name in names],
-    }
+    keys = MarkedClaim.__struct_fields__
+    ladder = LadderDocument(
+        *(3, names[0], names[0], names[0]),
+        [MarkedClaim(**dict.fromkeys(keys, name)) for name in names],
+        ClaimCounts(0, 0, len(names)),
+        [],
+        [SetupRow(name, [name], [name]) for name in names],
+        {names[0]: 1},
+    )
     opened = [foretrace.open(path, cache=False) for path in (first, second)]
-    return write_report(folder / "report.html", opened, guesses=guesses, ladder=ladder)
+    return write_report(
+        folder / "report.html", opened, guesses=convert(guesses, CheckDocument), ladder=ladder
+    )
 
 
 def test_every_name_is_text_everywhere(browser: Browser, page: Path) -> None:
@@ -81,9 +91,9 @@ def test_nothing_of_the_trace_became_markup(browser: Browser, page: Path) -> Non
     browser.run("for (const each of document.querySelectorAll('.more button')) each.click()")
     guesses = browser.run(
         "return [...document.querySelectorAll('#panel-guesses tbody tr')].map((row) => "
-        "row.cells[1].textContent)"
+        "row.cells[0].textContent)"
     )
-    assert guesses == hostile.SHOWN
+    assert guesses == [plain(name) for name in hostile.NAMES.values()]
 
 
 def test_a_search_is_literal(browser: Browser, page: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_large_file_is_read_apart_and_still_answers(
 ) -> None:
     monkeypatch.setattr(library, "LARGE_BYTES", 0)
     with viewer(str(home)) as running:
-        assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
+        assert running.json("trace/1")["entry"]["kernels"]
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]
         kernel = opened(traces()["mlp_eager"]).kernels.row(0, named=True)
         assert running.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5

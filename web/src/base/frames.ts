@@ -23,10 +23,3 @@ export function layerOf(name: string): string {
   const [, head] = name.match(NUMBERED) ?? [];
   return head ? head + EVERY : name;
 }
-
-// `LlamaMLP_0, LlamaMLP_1, lm_head` is `LlamaMLP × 2, lm_head`.
-export function foldedNames(names: readonly string[]): string {
-  const found = new Map<string, string[]>();
-  for (const name of names) found.set(layerOf(name), [...(found.get(layerOf(name)) ?? []), name]);
-  return Array.from(found, ([layer, own]) => (own.length > 1 ? `${layer.slice(0, -EVERY.length)} × ${own.length}` : own[0])).join(", ");
-}

@@ -1,7 +1,7 @@
 // Which work of one trace stands for which work of the trace below it, place by place, as Python compared their typical repeats.
 
 import type { Columns } from "../data/columns";
-import type { ComparedPair, WorkEntry } from "../data/documents";
+import type { ComparedPair } from "../data/documents";
 import type { Range } from "../data/source";
 
 // GPU operations of one trace in one place: when they run, in the time of their trace.
@@ -13,7 +13,7 @@ interface Side extends Range {
 type Sides = [Side | null, Side | null];
 
 export interface Place {
-  change: number; // a place in `document.work`
+  change: number; // a place in `pair.changes`
   sides: Sides; // in trace `a`, and what stands there in trace `b`; null: nothing
 }
 
@@ -49,7 +49,7 @@ export class Joins {
   }
 
   changed(place: Place): boolean {
-    return this.pair.document.work[place.change].fate !== "same";
+    return !this.pair.changes[place.change].same;
   }
 
   // Where a place is in shared time, in both traces together.
@@ -75,12 +75,11 @@ export class Joins {
     return found;
   }
 
-  // The changes by what they save or cost, the largest first: places in `document.work`.
+  // The changes by what they save or cost, the largest first: places in `pair.changes`.
   bySize(): number[] {
-    const { work } = this.pair.document;
-    const size = ({ ns_a, ns_b }: WorkEntry) => Math.abs((ns_a ?? 0) - (ns_b ?? 0));
-    const changed = work.map((_, at) => at).filter((at) => work[at].fate !== "same");
-    return changed.sort((one, other) => size(work[other]) - size(work[one]));
+    const { changes } = this.pair,
+      size = (at: number) => Math.abs(changes[at].saved_ns ?? 0);
+    return [...changes.keys()].filter((at) => !changes[at].same).sort((one, other) => size(other) - size(one));
   }
 
   // The place that an event of a trace is part of.

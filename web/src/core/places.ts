@@ -1,57 +1,17 @@
-// Where a finding or a fix is on the timeline, by the key that an address has, and what is said of it.
+// Where a fix, a finding, a kernel or an event is on the timeline, and the way there.
 
-import { timeText } from "../base/units";
-import type { Finding, FixCard, Place } from "../data/documents";
+import type { Insight, Place } from "../data/documents";
 import type { Range } from "../data/source";
-import { type Shown, shared } from "./context";
-import { savingText } from "./savings";
+import { type Context, type Shown, shared } from "./context";
 import type { State } from "./store";
 
 // A single kernel fills this share of the screen: what is around it says why it is there.
 const FILLED = 0.7;
 const LEAST_NS = 200;
+const AROUND = 12; // lengths of a kernel that was chosen in a table
 
-export interface Placed {
-  title: string;
-  detail: string;
-  todo: string; // of a finding: its fix
-  code: string; // to be copied
-  saves: string;
-  about: string;
-  gaps: unknown; // how many there are, where not all are listed
-  place: Place;
-}
-
-export function placeOf(trace: Shown | undefined, key: string): Place | null {
-  return [...(trace?.entry.places ?? []), ...(trace?.entry.fix_places ?? [])].find((place) => place.key === key) ?? null;
-}
-
-export function placed(trace: Shown | undefined, key: string): Placed | null {
-  const place = placeOf(trace, key);
-  if (!trace || !place) return null;
-  const card = trace.entry.answers.cards.find((each) => each.key === key);
-  if (card) return { ...ofCard(trace, card), place };
-  return { ...ofFinding(trace, trace.entry.look.findings[trace.entry.places.indexOf(place)]), place };
-}
-
-function ofCard(trace: Shown, card: FixCard): Omit<Placed, "place"> {
-  const { order, why, code, needs, risk } = card;
-  const detail = [why, needs && `Without ${needs}.`, risk && `Check: ${risk}.`].filter(Boolean).join(". ").replaceAll("..", ".");
-  return { title: order, detail, todo: "", code, saves: cardText(trace, card), about: "fix", gaps: null };
-}
-
-function ofFinding(trace: Shown, finding: Finding): Omit<Placed, "place"> {
-  const { title, detail, fix, rule, evidence } = finding;
-  const saving = savingText(finding);
-  const saves = saving && `saves ${saving}${trace.facts.steps.length ? " per step" : ""}`;
-  return { title, detail, todo: fix, code: "", saves, about: rule.replaceAll("_", " "), gaps: evidence.gaps };
-}
-
-// The step before and after a fix, or what it saves at most.
-export function cardText({ entry }: Shown, { ns, low_ns, high_ns, at_most_ns }: FixCard): string {
-  const { step } = entry.look;
-  if (step && ns !== null) return `${timeText(step.ns)} → about ${timeText(ns)} (${timeText(low_ns)} to ${timeText(high_ns)})`;
-  return at_most_ns === null ? "" : `saves at most ${timeText(at_most_ns)}`;
+export function insightOf(trace: Shown | undefined, key: string): Insight | null {
+  return trace?.entry.insights.find((each) => each.key === key) ?? null;
 }
 
 // What to show of it, in shared time and with some room on either side, as far as there are events; null where it has no time.
@@ -63,7 +23,43 @@ export function framed(trace: Shown, { frame }: Pick<Place, "frame">): Range | n
 }
 
 // What a click on a finding or a fix changes: it is selected, and the timeline goes there.
-export function pointed(trace: Shown, place: Place): Partial<State> {
+export function pointed(trace: Shown, { key, place }: Pick<Insight, "key" | "place">): Partial<State> {
   const view = framed(trace, place);
-  return { selection: { kind: "finding", trace: trace.index, rule: place.key }, ...(view ? { view } : {}) };
+  return { selection: { kind: "finding", trace: trace.index, rule: key }, ...(view ? { view } : {}) };
+}
+
+// Where a row of a table leads: `event 12`, `kernel 3`, `search aten::mm`, `finding idle_gaps`.
+export async function lead(context: Context, trace: Shown, to: string): Promise<void> {
+  const [kind] = to.split(" ", 1),
+    what = to.slice(kind.length + 1);
+  if (kind === "kernel") return goToKernel(context, trace, Number(what));
+  if (kind === "event") return goToEvent(context, trace, Number(what));
+  const insight = insightOf(trace, what);
+  if (insight) context.store.set(pointed(trace, insight));
+  else if (kind === "search") context.store.set({ search: what });
+}
+
+// Its first launch in the step that the page opens at, or else anywhere.
+export async function goToKernel({ store }: Context, trace: Shown, number: number): Promise<void> {
+  const select = (event: number) => ({ selection: { kind: "event" as const, trace: trace.index, event } });
+  const launches = await trace.source.launches(number).catch(() => null);
+  if (!launches?.event.length) return store.set(select(trace.facts.kernels[number].first));
+  const at = Math.max(
+    0,
+    launches.start.findIndex((start) => start >= trace.zero),
+  );
+  const start = launches.start[at],
+    length = launches.length[at];
+  const room = Math.max(length * AROUND, LEAST_NS) / 2;
+  store.set({ ...select(launches.event[at]), view: shared(trace, { from: start - room, to: start + length + room }) });
+}
+
+async function goToEvent({ store }: Context, trace: Shown, event: number): Promise<void> {
+  if (event < 0) return;
+  const selection = { kind: "event", trace: trace.index, event } as const;
+  store.set({ selection });
+  const known = await trace.source.details(event),
+    at = known.event.indexOf(event);
+  const view = at < 0 ? null : framed(trace, { frame: [known.start[at], known.start[at] + known.length[at]] });
+  if (view) store.set({ selection, view });
 }

@@ -13,7 +13,7 @@ const TABS = [
   "guesses",
   "matmuls",
   "compiled",
-  "tries",
+  "tried",
   "ladder",
   "ledger",
   "sql",

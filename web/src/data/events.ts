@@ -7,11 +7,11 @@ import type {
   IdleTime,
   KernelOrigin,
   Lane,
-  Look,
   NameParts,
   OperandRow,
   Origins,
   PageKernel,
+  RoofsEntry,
   StepExtent,
 } from "./documents";
 
@@ -21,7 +21,7 @@ const ANNOTATIONS = ["user_annotation", "gpu_user_annotation"];
 
 // What the timeline and the panel read of a trace.
 type Known = "title" | "names" | "kinds" | "kernels" | "origins" | "decoded" | "shapes" | "timeline" | "launch_names" | "code_lines";
-export type KnownTrace = Pick<Entry, Known> & Partial<Pick<Entry, "call_groups">> & { look: Look | null; idle: IdleTime | null };
+export type KnownTrace = Pick<Entry, Known> & Partial<Pick<Entry, "call_groups" | "roofs">> & { idle: IdleTime | null };
 
 // A run of rows of the columns: one row of one lane.
 export interface Stretch {
@@ -38,7 +38,7 @@ export class TraceFacts {
   readonly names: string[];
   readonly kinds: string[];
   readonly kernels: PageKernel[];
-  readonly look: Look | null;
+  readonly roofs: RoofsEntry | null;
   readonly origins: Origins;
   readonly idle: IdleTime | null;
   readonly launchNames: ReadonlySet<number>;
@@ -64,7 +64,8 @@ export class TraceFacts {
     entry: KnownTrace,
     readonly configNames: string[],
   ) {
-    ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels, look: this.look } = entry);
+    ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels } = entry);
+    this.roofs = entry.roofs ?? null;
     ({ lanes: this.lanes, end: this.end, steps: this.steps, step: this.step, configs: this.configs } = entry.timeline);
     this.leftOut = entry.timeline.left_out ?? 0;
     this.groups = entry.timeline.groups;

@@ -6,7 +6,7 @@ import { unpack } from "../data/columns";
 import type { JobPage } from "../data/documents";
 import { HeatMap } from "../views/job/heatmap";
 import { laneView } from "../views/job/lanes";
-import { headNode, showGuesses, tablesNode } from "../views/page/written";
+import { headNode, tablesNode } from "../views/page/tables";
 
 export async function showJob(data: JobPage, colours: Colours): Promise<() => void> {
   const heat = data.heat ? new HeatMap(data.heat, await unpack(data.heat.values), colours) : null;
@@ -19,8 +19,7 @@ export async function showJob(data: JobPage, colours: Colours): Promise<() => vo
     heat && make("section", { "aria-label": "Ranks by steps" }, make("h3", {}, "Ranks by steps"), heat.node),
     ranks?.node,
   );
-  showGuesses(byId("guesses"), data.guesses);
-  replace(byId("traces"), tablesNode(data.sections));
+  replace(byId("traces"), tablesNode(data.tables));
   Object.assign(window, { heat, foretrace: ranks?.context }); // for the curious, and for the tests
   return () => {
     heat?.redraw();

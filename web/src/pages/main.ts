@@ -6,7 +6,7 @@ import { handOff } from "./handoff";
 import { showJob } from "./job";
 import { showLessons } from "./lesson";
 import { showSnapshot } from "./snapshot";
-import { showHistory, showTries, showWhy } from "./tables";
+import { showTables } from "./tables";
 import { showReport, showServed } from "./trace";
 
 // What a page is drawn with; a change of colours draws it again.
@@ -19,9 +19,7 @@ const PAGES: Record<string, Page> = {
   job: showJob,
   snapshot: showSnapshot,
   lessons: showLessons,
-  history: showHistory,
-  try: showTries,
-  why: showWhy,
+  tables: showTables,
   perfetto: handOff,
 };
 

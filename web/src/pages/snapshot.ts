@@ -52,7 +52,7 @@ async function peakFlame(flame: PeakFlame): Promise<HTMLElement> {
   );
 }
 
-async function show({ devices, served }: SnapshotPage, number: number): Promise<void> {
+async function show({ devices, served }: Pick<SnapshotPage, "devices" | "served">, number: number): Promise<void> {
   const drawing = devices[number],
     server = new Server();
   const ask = (from: number, to: number) => server.ask<DrawnPart>(`device/${number}/part?from=${from}&to=${to}`);

@@ -10,28 +10,25 @@ import { KeyMap } from "../core/keys";
 import { followAlign } from "../core/moving";
 import { ReportSource } from "../core/reportsource";
 import { ServedSource } from "../core/servedsource";
-import { Store } from "../core/store";
+import { Store, type Tab } from "../core/store";
 import { unpack } from "../data/columns";
 import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
 import { type Progress, Server } from "../data/server";
 import type { DataSource } from "../data/source";
-import { showBanner, showLedger, showOnly, showViewer } from "../views/page/frame";
+import { showBanner, showOnly, showViewer } from "../views/page/frame";
 import { perfettoRows } from "../views/page/perfetto";
 import { catalog, chosen, type Listed, sqlTab } from "../views/page/served";
+import { tablesNode, traceTables } from "../views/page/tables";
 import type { TabPart } from "../views/page/tabs";
-import { showGuesses, showLadder, showMatmuls } from "../views/page/written";
-import { triesNode } from "../views/tries/tries";
-import { whyNode } from "../views/why/compiled";
 
 export async function showReport(data: Report, colours: Colours): Promise<() => void> {
   const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
+  const own: TabPart[] = Object.entries(data.tabs).map(([title, tables]) => {
+    return { tab: title.toLowerCase() as Tab, title, node: tablesNode(tables) };
+  });
   const tabs: Tabs = (context, ledger) => [
-    { tab: "guesses", title: "Guesses", node: filled(data.guesses, (node, guesses) => showGuesses(node, guesses)) },
-    { tab: "matmuls", title: "Matmuls", node: filled(data.matmuls, showMatmuls) },
-    { tab: "compiled", title: "Compiled", node: data.why && whyNode(data.why) },
-    { tab: "tries", title: "Tried", node: data.tried && triesNode(data.tried) },
-    { tab: "ladder", title: "Ladder", node: filled(data.ladder, showLadder) },
+    ...own,
     { tab: "ledger", title: "Ledger", node: make("section", {}, ledger, perfettoRows(context.traces)) },
   ];
   const redraw = await show(traces, data.compared, tabs, data.only, colours);
@@ -115,18 +112,18 @@ async function show(traces: Shown[], compared: Compared | null, tabs: Tabs, only
   const joins = await Promise.all((compared?.pairs ?? []).map(async (pair) => new Joins(pair, await unpack(pair.work))));
   const say = (text: string) => replace(byId("status"), text);
   const context: Context = { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
-  const all = traces.map(({ facts }) => facts);
   followAlign(context);
-  showBanner(byId("banner"), all);
+  showBanner(byId("banner"), traces);
   if (only) showOnly(byId("views"), context, only);
-  else showViewer(byId("views"), context, tabs(context, filled(all, showLedger)));
+  else
+    showViewer(
+      byId("views"),
+      context,
+      tabs(
+        context,
+        traceTables(context, ({ entry }) => entry.ledger),
+      ),
+    );
   Object.assign(window, { foretrace: context }); // for the curious, and for the tests
   return () => context.store.touch();
-}
-
-function filled<Data>(data: Data | null, show: (node: HTMLElement, data: Data) => unknown): HTMLElement | null {
-  if (!data) return null;
-  const node = make("section");
-  show(node, data);
-  return node;
 }

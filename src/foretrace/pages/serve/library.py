@@ -31,7 +31,7 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.base.terminal import plain
 from foretrace.look.steering import Steering
-from foretrace.pages.changes import MARKS, Compared, all_marks, compared
+from foretrace.pages.changes import MARKS, Compared, compared
 from foretrace.pages.page import Packed, pack, seen
 from foretrace.pages.timeline import CONFIG, Bands, Timeline, edges
 from foretrace.pages.trace_facts import facts
@@ -266,8 +266,8 @@ class Library:
             if numbers not in self._together:
                 held = [each for each in opened if each is not None]
                 traces = [each.trace for each in held]
-                found = compared([each.timeline for each in held], traces)
-                marks: list[Any] = [each.astype(np.int8) for each in all_marks(found, traces)]
+                found, marked = compared([each.timeline for each in held], traces)
+                marks: list[Any] = [each.astype(np.int8) for each in marked]
                 self._together[numbers] = Together(found, marks)
         return self._together[numbers]
 

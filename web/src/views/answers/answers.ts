@@ -3,14 +3,13 @@
 import "./answers.css";
 import { hatch } from "../../base/colours";
 import { button, type Child, jointed, make, nameOf, replace } from "../../base/dom";
-import { numberText, percentText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { pointed } from "../../core/places";
-import type { Basis, TimePart, WhereRow } from "../../data/documents";
+import type { Basis, Part, WhereRow } from "../../data/documents";
+import { savesNode } from "../findings/insights";
 import { bar, stacked } from "../page/bars";
 import { copyButton } from "../page/copying";
 import { CAUSES, swatch } from "../page/legend";
-import { times } from "../page/predicted";
 
 const MOST_NAMED = 5; // parts of the stacked bar that are named below it
 const WORDS: Record<string, string> = { GPU: "GPU", "CPU TIME": "CPU", "NO GPU TIME": "unknown" };
@@ -54,37 +53,28 @@ function bound(context: Context, trace: Shown): HTMLElement {
   );
 }
 
-function composition(context: Context, { per, composition: whole }: Basis): HTMLElement {
-  const parts = whole.parts.map((part) => ({ part, share: part.ns / (whole.wall_ns || 1) }));
-  const shares = parts.map(({ part, share }) => ({ share, colour: fill(context, part), title: partText(part, share), kind: part.kind }));
+function composition(context: Context, { label, parts }: Basis): HTMLElement {
+  const text = (part: Part) => `${nameOfPart(part)} ${part.text} (${part.percent})`;
+  const shares = parts.map((part) => ({ share: part.share, colour: fill(context, part), title: text(part), kind: part.kind }));
   const named = [...parts].sort((a, b) => b.share - a.share).slice(0, MOST_NAMED);
-  const recorded = whole.recorded_ns ? `, recorded ${timeText(whole.recorded_ns)} with the profiler` : "";
-  const label = `${timeText(whole.wall_ns)} ${per}${recorded}`;
-  const words = parts.map(({ part, share }) => partText(part, share)).join(", ");
   return make(
     "div",
     { class: "composition" },
-    bar(stacked(shares), { class: "stack", role: "img", "aria-hidden": null, "aria-label": `${label}: ${words}` }),
+    bar(stacked(shares), { class: "stack", role: "img", "aria-hidden": null, "aria-label": `${label}: ${parts.map(text).join(", ")}` }),
     make(
       "ul",
       { class: "parts" },
       make("li", { class: "faint" }, label),
-      named.map(({ part, share }) =>
-        make("li", { title: partText(part, share) }, swatch(fill(context, part)), `${nameOfPart(part)} ${percentText(share)}`),
-      ),
+      named.map((part) => make("li", { title: text(part) }, swatch(fill(context, part)), `${nameOfPart(part)} ${part.percent}`)),
     ),
   );
 }
 
-function partText(part: TimePart, share: number): string {
-  return `${nameOfPart(part)} ${timeText(part.ns)} (${percentText(share)})`;
-}
-
-function nameOfPart({ kind, name }: TimePart): string {
+function nameOfPart({ kind, name }: Part): string {
   return kind === "idle" ? `idle: ${CAUSES[name] ?? name}` : name.replaceAll("_", " ");
 }
 
-function fill({ colours }: Context, { kind, name }: TimePart): string {
+function fill({ colours }: Context, { kind, name }: Part): string {
   if (kind === "idle") return hatch(name, colours.idle(name));
   return kind === "cpu" ? cpuColour(name) : colours.group(name);
 }
@@ -98,20 +88,19 @@ function cpuColour(name: string): string {
 
 // The first fix with its code and its times, and the next one; or why there is none.
 function first(context: Context, trace: Shown): HTMLElement {
-  const { cards, first: said, then } = trace.entry.answers;
-  const card = cards.find(({ label }) => label === "DO FIRST");
-  if (!card)
+  const { first: said, then } = trace.entry.answers;
+  const fix = trace.entry.insights.find(({ label }) => label === "DO FIRST");
+  if (!fix)
     return answer("first", "Do first", null, make("p", { class: "word nothing" }, "nothing"), make("p", { class: "told" }, nameOf(said)));
-  const place = trace.entry.fix_places.find(({ key }) => key === card.key);
-  const go = () => place && context.store.set(pointed(trace, place));
+  const go = () => context.store.set(pointed(trace, fix));
   return answer(
     "first",
     "Do first",
     null,
-    make("p", { class: "order", title: said }, button(jointed(card.order), go, { class: "link" })),
-    card.code ? make("p", { class: "code" }, make("code", {}, nameOf(card.code)), copyButton(card.code)) : null,
-    times(trace, card),
-    make("p", { class: "told", title: said }, nameOf(card.needs ? `${card.why}; without ${card.needs}` : card.why)),
+    make("p", { class: "order", title: said }, button(jointed(fix.title), go, { class: "link" })),
+    fix.code ? make("p", { class: "code" }, make("code", {}, nameOf(fix.code)), copyButton(fix.code)) : null,
+    savesNode(fix),
+    make("p", { class: "told", title: said }, nameOf(fix.detail)),
     then ? make("p", { class: "then", title: then }, make("b", {}, "Then "), nameOf(then)) : null,
   );
 }
@@ -119,23 +108,21 @@ function first(context: Context, trace: Shown): HTMLElement {
 // Six rows on one scale, which is all of the time; a click leaves that work alone on the timeline.
 function where(context: Context, trace: Shown): HTMLElement {
   const basis = basisOf(context, trace);
-  const cpu = trace.entry.look.cpu.length > 0;
-  const about = basis ? `${cpu ? "CPU" : "GPU"} time ${basis.per}` : null;
+  const about = basis ? `${basis.unit} time ${basis.per}` : null;
   const rows = basis?.rows.map((row) => whereRow(context, row)) ?? [];
   const none = make("p", { class: "told" }, "No GPU work with a time was recorded.");
   return answer("where", "Where it goes", about, rows.length ? make("ul", { class: "rows" }, rows) : none);
 }
 
-function whereRow({ store }: Context, row: WhereRow): HTMLElement {
-  const isOn = row.filter !== "" && store.state.filter === row.filter;
+function whereRow({ store }: Context, { name, share, time, percent, about, filter }: WhereRow): HTMLElement {
+  const isOn = filter !== "" && store.state.filter === filter;
   const inside = [
-    nameOf(row.name, { class: "name" }),
-    bar(row.share),
-    make("span", { class: "time" }, timeText(row.ns)),
-    make("span", { class: "share" }, percentText(row.share)),
+    nameOf(name, { class: "name" }),
+    bar(share),
+    make("span", { class: "time" }, time),
+    make("span", { class: "share" }, percent),
   ];
-  const title = [row.count ? `${numberText(row.count, 1)}×` : "", row.limited_by].filter(Boolean).join(", ");
-  if (!row.filter) return make("li", { class: "row", title }, inside);
-  const press = () => store.set({ filter: isOn ? "" : row.filter });
-  return make("li", {}, button(inside, press, { class: "row", title, "aria-pressed": String(isOn) }));
+  if (!filter) return make("li", { class: "row", title: about }, inside);
+  const press = () => store.set({ filter: isOn ? "" : filter });
+  return make("li", {}, button(inside, press, { class: "row", title: about, "aria-pressed": String(isOn) }));
 }

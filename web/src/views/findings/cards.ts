@@ -2,17 +2,19 @@
 
 import "./cards.css";
 import { make, nameOf, sentence } from "../../base/dom";
-import type { Context, Shown } from "../../core/context";
+import type { Context } from "../../core/context";
 
 export function headlines({ traces, compared }: Context): HTMLElement {
-  const lines = traces.map((trace) => {
-    const pair = compared?.pairs.find(({ a, b }) => a === 0 && b === trace.index);
-    const found = pair?.document.verdict;
-    return named(trace, found ? `${found.answer.toUpperCase()}: ${found.text}` : trace.entry.headline, !found);
+  const lines = traces.map(({ index, entry, facts }) => {
+    const verdict = compared?.pairs.find(({ a, b }) => a === 0 && b === index)?.verdict,
+      about = verdict ?? entry.headline;
+    return make(
+      "h2",
+      { title: about },
+      nameOf(facts.title),
+      " · ",
+      make("span", { class: verdict ? "verdict" : "faint" }, sentence(about)),
+    );
   });
   return make("section", { class: "cards", "aria-label": "Summary" }, lines);
-}
-
-function named({ facts }: Shown, about: string, faint: boolean): HTMLElement {
-  return make("h2", { title: about }, nameOf(facts.title), " · ", make("span", { class: faint ? "faint" : "verdict" }, sentence(about)));
 }

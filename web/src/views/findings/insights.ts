@@ -2,85 +2,83 @@
 // selected is marked here, and its events and gaps on the timeline.
 
 import "./insights.css";
-import { button, type Child, make, nameOf } from "../../base/dom";
+import { button, make, nameOf } from "../../base/dom";
 import { numberText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
-import { cardText, pointed } from "../../core/places";
-import { savingText } from "../../core/savings";
-import type { FixCard, Place } from "../../data/documents";
-import { times } from "../page/predicted";
+import { pointed } from "../../core/places";
+import type { Insight } from "../../data/documents";
+import { spanBar } from "../page/bars";
 
 const WITH_KEYS = 3; // fixes that the keys 1, 2 and 3 go to
 
+const isFix = ({ about }: Insight) => about === "fix";
+
 export function insights(context: Context): HTMLElement | null {
   if (context.traces.length > 1) return null; // what changed stands there
-  const [trace] = context.traces;
-  const cards = trace.entry.answers.cards.map((card, at) => cardNode(context, trace, card, at));
-  const found = findingRows(context, trace);
-  if (!cards.length && !found.length) return null;
+  const [trace] = context.traces,
+    { entry } = trace;
+  if (!entry.insights.length) return null;
+  const nodes = (some: Insight[]) => some.map((each, at) => chooser(context, trace, each, at));
+  const fixes = entry.insights.filter(isFix),
+    found = entry.insights.filter((each) => !isFix(each));
   const list = make(
     "div",
     { class: "list", tabindex: 0, role: "group", "aria-label": "Fixes and findings" },
-    make("h3", {}, `Fixes (${numberText(cards.length)})`),
-    cards.length ? cards : make("p", { class: "faint" }, nameOf(trace.entry.answers.first)),
+    make("h3", {}, `Fixes (${numberText(fixes.length)})`),
+    fixes.length ? nodes(fixes) : make("p", { class: "faint" }, nameOf(entry.answers.first)),
     found.length ? make("h3", {}, `Findings (${numberText(found.length)})`) : null,
-    found,
+    nodes(found),
   );
   return make("aside", { class: "insights", "aria-label": "Fixes and findings" }, list);
 }
 
 // Of several traces the first fix of each, in a row.
 export function firstFixes(context: Context): HTMLElement | null {
-  const cards = context.traces.flatMap((trace) => trace.entry.answers.cards.slice(0, 1).map((card) => ({ trace, card })));
-  if (context.traces.length < 2 || !cards.length) return null;
-  const nodes = cards.map(({ trace, card }, at) => cardNode(context, trace, card, at));
-  return make("div", { class: "cards-row" }, nodes);
+  const firsts = context.traces.flatMap((trace) =>
+    trace.entry.insights
+      .slice(0, 1)
+      .filter(isFix)
+      .map((fix) => ({ trace, fix })),
+  );
+  if (context.traces.length < 2 || !firsts.length) return null;
+  return make(
+    "div",
+    { class: "cards-row" },
+    firsts.map(({ trace, fix }, at) => chooser(context, trace, fix, at)),
+  );
 }
 
-function cardNode(context: Context, trace: Shown, card: FixCard, at: number): HTMLElement {
-  const place = trace.entry.fix_places.find(({ key }) => key === card.key);
-  const saves = cardText(trace, card);
-  const label = card.label ? make("span", { class: "label" }, card.label.toLowerCase()) : null;
-  const where = context.traces.length > 1 ? nameOf(trace.facts.title, { class: "faint" }) : null;
-  const more = card.needs ? `${card.why}; without ${card.needs}` : card.why;
+// What a fix or a finding saves, and the step with it on one scale, which is the step now.
+export function savesNode({ saves, bar, base = 0 }: Insight): HTMLElement | null {
+  const drawn = bar ? spanBar({ ...bar, base, longest: Math.max(base, bar.high) }) : null;
+  return saves ? make("span", { class: "times" }, make("strong", {}, saves), " ", drawn) : null;
+}
+
+// A button that selects it and shows whether it is selected.
+function chooser({ store, say, keys, traces }: Context, trace: Shown, insight: Insight, at: number): HTMLElement {
+  const { key, title, label, detail, saves } = insight,
+    fix = isFix(insight);
+  const where = traces.length > 1 ? nameOf(trace.facts.title, { class: "faint" }) : null;
   const inside = [
-    make("span", { class: "what" }, label, nameOf(card.order), where ? [" · ", where] : null),
-    times(trace, card),
-    make("span", { class: "why faint" }, nameOf(more)),
+    make(
+      "span",
+      { class: "what" },
+      label ? make("span", { class: "label" }, label.toLowerCase()) : null,
+      nameOf(title),
+      where ? [" · ", where] : null,
+    ),
+    savesNode(insight),
+    fix ? make("span", { class: "why faint" }, nameOf(detail)) : null,
   ];
-  const node = chooser(context, trace, place, inside, `${card.order}. ${saves}.`, { class: "card", title: more });
-  if (at < WITH_KEYS) context.keys.add(String(at + 1), `fix ${at + 1}`, () => node.click());
-  return node;
-}
-
-function findingRows(context: Context, trace: Shown): HTMLElement[] {
-  const { look, places } = trace.entry;
-  return look.findings.flatMap((finding, at) => {
-    if (finding.state !== "found") return [];
-    const saving = savingText(finding);
-    const inside = [make("span", { class: "what" }, nameOf(finding.title)), make("span", { class: "saves" }, saving)];
-    return [chooser(context, trace, places[at], inside, `${finding.title}. ${saving}.`, { class: "insight", title: finding.title })];
-  });
-}
-
-// A button that selects a fix or a finding and shows whether it is selected.
-function chooser(
-  { store, say }: Context,
-  trace: Shown,
-  place: Place | undefined,
-  inside: Child,
-  said: string,
-  attributes: Record<string, string>,
-): HTMLElement {
   const go = () => {
-    if (!place) return;
-    store.set(pointed(trace, place));
-    say(said);
+    store.set(pointed(trace, insight));
+    say(`${title}. ${saves ?? ""}.`);
   };
-  const node = button(inside, go, { ...attributes, "aria-pressed": "false", "data-finding": place?.key ?? "" });
+  const node = button(inside, go, { class: fix ? "card" : "insight", title: fix ? detail : title, "data-finding": key });
+  if (fix && at < WITH_KEYS) keys.add(String(at + 1), `fix ${at + 1}`, () => node.click());
   const show = () => {
     const { selection } = store.state;
-    const isSelected = selection?.kind === "finding" && selection.trace === trace.index && selection.rule === place?.key;
+    const isSelected = selection?.kind === "finding" && selection.trace === trace.index && selection.rule === key;
     node.setAttribute("aria-pressed", String(isSelected));
   };
   store.on(["selection"], show);

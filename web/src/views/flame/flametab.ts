@@ -2,7 +2,7 @@
 // that box alone in the timeline.
 
 import { button, make, nameOf, replace } from "../../base/dom";
-import { percentText, timeText } from "../../base/units";
+import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import {
   around,
@@ -19,6 +19,7 @@ import {
   labelOf,
   pathOf,
 } from "../../core/flame";
+import { tableOf } from "../../core/rows";
 import { Grid } from "../page/grid";
 import { gpuGroups, swatch } from "../page/legend";
 import { choice } from "../page/plotting";
@@ -187,7 +188,7 @@ class TraceFlame {
   private readonly above: FlameGraph; // the callers of a sandwich
   private readonly upper = make("div");
   private readonly table = make("div");
-  private listed: { boxes: Boxes; pass: string; rows: FunctionRow[]; grid: Grid<FunctionRow> } | null = null;
+  private listed: { boxes: Boxes; pass: string; rows: FunctionRow[]; grid: Grid } | null = null;
   private middle = ""; // the function of a sandwich
   private shape: Shape = { time: "gpu", by: "module", pass: "", layers: "folded", way: "down" };
   private boxes: Boxes | null = null;
@@ -241,39 +242,30 @@ class TraceFlame {
       { callers, callees } = around(boxes, name),
       [caller, callee] = [callers.root.parts[0] ?? null, callees.root.parts[0] ?? null];
     this.middle = callee ? labelOf(callee) : name;
-    grid.mark(rows.find((row) => row.name === name) ?? null);
+    grid.mark(rows.findIndex((row) => row.name === name));
     this.above.show(callers, caller, this.shape.pass, `Callers of ${this.middle}`, 2);
     this.graph.show(callees, callee, this.shape.pass, `What ${this.middle} calls`, callee ? 1 : 0);
   }
 
-  private functions(boxes: Boxes): { rows: FunctionRow[]; grid: Grid<FunctionRow> } {
+  private functions(boxes: Boxes): { rows: FunctionRow[]; grid: Grid } {
     const { pass } = this.shape;
     if (this.listed?.boxes === boxes && this.listed.pass === pass) return this.listed;
-    const rows = functionsOf(boxes, boxes.passes.indexOf(pass)),
+    const rows = functionsOf(boxes, boxes.passes.indexOf(pass)).sort((a, b) => b.own - a.own),
       whole = rows.reduce((sum, { own }) => sum + own, 0);
-    const time = (title: string, value: (row: FunctionRow) => number) => ({
+    const title = `Functions of ${this.trace.facts.title} by own ${TIMES[this.shape.time]}${this.per()}`;
+    const table = tableOf<FunctionRow>(
       title,
-      kind: "number" as const,
-      value,
-      text: (row: FunctionRow) => timeText(value(row)),
-      unit: "ns",
-    });
-    const grid = new Grid<FunctionRow>(
       [
-        { title: "own share", kind: "share", value: ({ own }) => own / whole, text: ({ own }) => percentText(own / whole) },
-        time("own", ({ own }) => own),
-        time("with callees", ({ total }) => total),
-        { title: "function", kind: "name", value: ({ name }) => name },
-        { title: "kind", kind: "words", value: ({ kind }) => kind },
+        ["own share", "share", ({ own }) => own / whole],
+        ["own", "ns", ({ own }) => own],
+        ["with callees", "ns", ({ total }) => total],
+        ["function", "words", ({ name }) => name],
+        ["kind", "words", ({ kind }) => kind],
       ],
       rows,
-      {
-        caption: `Functions of ${this.trace.facts.title} by own ${TIMES[this.shape.time]}${this.per()}`,
-        sort: "own",
-        onRow: ({ name }) => this.put(name),
-      },
     );
-    replace(this.table, grid.node);
+    const grid = new Grid(table, { onRow: (at) => this.put(rows[at].name) });
+    replace(this.table, make("h3", {}, nameOf(title)), grid.node);
     this.listed = { boxes, pass, rows, grid };
     return this.listed;
   }

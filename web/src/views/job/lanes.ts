@@ -81,7 +81,7 @@ function laneLegend({ events }: JobSource): HTMLElement {
 // came last to a collective.
 
 function jobFacts(page: LanePage): TraceFacts {
-  const nothing = { kernels: [], look: null, decoded: [], shapes: [], origins: { of: {}, every: [] } };
+  const nothing = { kernels: [], decoded: [], shapes: [], origins: { of: {}, every: [] } };
   return new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page }, []);
 }
 

@@ -91,7 +91,7 @@ function freedText({ events }: DeviceDrawing, boxes: Columns, box: number): stri
   return `at ${timeText(boxes.end_ns[box])}, event ${numberText(boxes.end[box])}`;
 }
 
-export function lifeText({ events }: DeviceDrawing, boxes: Columns, box: number): string {
+function lifeText({ events }: DeviceDrawing, boxes: Columns, box: number): string {
   const life = timeText(boxes.end_ns[box] - boxes.start_ns[box]);
   return boxes.start[box] < 0 || boxes.end[box] >= events ? `at least ${life}` : life;
 }

@@ -2,21 +2,17 @@
 
 import { scaleLinear } from "d3-scale";
 import { button, make, makeIn, nameOf, replace } from "../../base/dom";
-import { bytesText, numberText, percentText, timeText } from "../../base/units";
+import { bytesText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { type Extremes, lineOf, type MemoryLine } from "../../core/memoryline";
 import { home, whole } from "../../core/moving";
-import { framed } from "../../core/places";
-import type { Column } from "../../core/rows";
+import { lead } from "../../core/places";
 import { fittingTicks } from "../../core/ticks";
-import type { Holder, MemoryPage } from "../../data/documents";
+import type { MemoryPage } from "../../data/documents";
 import type { Range } from "../../data/source";
-import { Grid } from "../page/grid";
 import { choice, type Plot, plot, xAxis, yAxis } from "../page/plotting";
+import { tablesNode } from "../page/tables";
 import { gridLines, peakMark, type Y } from "./marks";
-
-const ENGINE = /^autograd::engine::evaluate_function: /;
-const BEFORE = "allocated before the recording";
 
 export function memoryTab(context: Context): HTMLElement | null {
   const devices = [...new Set(context.traces.flatMap(({ entry }) => entry.memory.map(({ device }) => device)))];
@@ -45,57 +41,15 @@ function traceMemory(context: Context, trace: Shown, device: string): HTMLElemen
     const peak = button("go to the peak", () => graph.goToPeak());
     replace(room, graph.node, make("div", { class: "controls" }, peak, graph.words));
   });
-  return make("div", {}, title, room, holders(context, trace, page), notes(trace, page));
-}
-
-function holders(context: Context, trace: Shown, page: MemoryPage): HTMLElement {
-  const rows = page.holders.slice();
-  if (page.before_bytes) rows.push({ ops: [BEFORE], modules: [], ran: "", bytes: page.before_bytes, count: 0, event: -1 });
-  const share = (row: Holder) => (page.relative ? null : row.bytes / page.peak_bytes);
-  const columns: Column<Holder>[] = [
-    { title: "share", kind: "share", value: share, text: (row) => percentText(share(row)) },
-    { title: "bytes", kind: "number", value: (row) => row.bytes, text: (row) => bytesText(row.bytes), unit: "B" },
-    { title: "count", kind: "number", value: (row) => row.count || null, text: (row) => numberText(row.count || null) },
-    { title: "op", kind: "name", value: (row) => opText(row), hint: (row) => row.ops.join(" > ") },
-    {
-      title: trace.entry.flame.has_modules ? "module" : "range",
-      kind: "words",
-      value: (row) => row.modules.at(-1) ?? "",
-      hint: (row) => row.modules.join(" > "),
-    },
-    { title: "pass", kind: "words", value: (row) => row.ran },
-  ];
-  const caption = `Who holds the peak of ${bytesText(page.peak_bytes)} on ${page.device}`;
-  return new Grid<Holder>(columns, rows, { caption, sort: "bytes", onRow: (row) => select(context, trace, row) }).node;
-}
-
-// The outermost op and the one that allocates.
-function opText({ ops }: Holder): string {
-  const names = ops.map((name) => name.replace(ENGINE, ""));
-  if (!names.length) return "no op recorded";
-  return names[0] === names.at(-1) ? names[0] : `${names[0]} > ${names.at(-1)}`;
-}
-
-// The op that made the largest of these allocations.
-async function select(context: Context, trace: Shown, { event }: Holder): Promise<void> {
-  if (event < 0) return;
-  const selection = { kind: "event", trace: trace.index, event } as const;
-  context.store.set({ selection });
-  const known = await trace.source.details(event),
-    at = known.event.indexOf(event);
-  const view = at < 0 ? null : framed(trace, { frame: [known.start[at], known.start[at] + known.length[at]] });
-  if (view) context.store.set({ selection, view });
-}
-
-function notes(trace: Shown, page: MemoryPage): HTMLElement[] {
-  const said = [
-    `The peak is at ${timeText(page.peak_ns - trace.zero)} on the ruler. The share of a row is of the peak.`,
-    page.before_bytes ? `${bytesText(page.before_bytes)} of it were ${BEFORE}: the trace does not tell by whom.` : "",
-    page.relative ? "The trace has no totals: allocated counts from the first memory event." : "",
-    page.holders_left_out ? `${numberText(page.holders_left_out)} smaller rows are not in the page.` : "",
-    page.points_left_out ? `${numberText(page.points_left_out)} memory events lie between those that are drawn.` : "",
-  ];
-  return said.filter(Boolean).map((text) => make("p", { class: "faint" }, text));
+  const at = make("p", { class: "faint" }, `The peak is at ${timeText(page.peak_ns - trace.zero)} on the ruler.`);
+  return make(
+    "div",
+    {},
+    title,
+    room,
+    at,
+    tablesNode([page.holders], (to) => lead(context, trace, to)),
+  );
 }
 
 // The graph of one device: allocated as an area, reserved as a line, the peak, and the range that the timeline shows.

@@ -1,14 +1,13 @@
 // A device of a snapshot: the answers, live bytes over time with a switch, the chosen allocation, and the tables of the peak.
 
 import { make, replace } from "../../base/dom";
-import { bytesText, numberText, percentText, timeText } from "../../base/units";
+import { numberText } from "../../base/units";
 import { type Axis, type Band, loadPart, type Part } from "../../core/livestack";
-import type { Column } from "../../core/rows";
-import type { DeviceDrawing, DrawnPart, MemoryLine, MemoryPart } from "../../data/documents";
-import { Grid } from "../page/grid";
+import type { DeviceDrawing, DrawnPart } from "../../data/documents";
+import { tableNode } from "../page/grid";
 import { choice } from "../page/plotting";
-import { sectionNode } from "../page/written";
-import { AllocationPanel, lifeText } from "./allocation";
+import { tablesNode } from "../page/tables";
+import { AllocationPanel } from "./allocation";
 import { StackGraph } from "./stackgraph";
 
 export interface SnapshotView {
@@ -62,10 +61,10 @@ export async function snapshotView(drawing: DeviceDrawing, ask: Ask | null): Pro
   replace(said, notes(drawing, all));
   const title = make("h3", {}, "Live bytes"),
     named = { class: "plots", "aria-label": "Live bytes" };
-  replace(view.top, sectionNode(drawing.head), make("section", named, title, switches, graph.node, graph.tools, said, panel.node));
+  replace(view.top, tableNode(drawing.head), make("section", named, title, switches, graph.node, graph.tools, said, panel.node));
   replace(
     view.tables,
-    tables(drawing, all, (box) => select(all, box)),
+    tablesNode(drawing.tables, (to) => select(all, all.stack.boxes.row.indexOf(Number(to.slice("row ".length))))),
   );
   return view;
 }
@@ -117,74 +116,4 @@ function notes(drawing: DeviceDrawing, { stack, drawn }: Part): string {
     "A pixel shows its moment with the most live bytes. Drag to widen a part.",
   ];
   return said.filter(Boolean).join(" ");
-}
-
-function tables(drawing: DeviceDrawing, all: Part, select: (box: number) => void): HTMLElement {
-  const { by_line, by_module, rows_left_out } = drawing;
-  return make(
-    "div",
-    {},
-    new Grid<MemoryLine>(lineColumns(), by_line, { caption: "At the peak, by line", sort: "bytes" }).node,
-    by_module.length ? new Grid<MemoryPart>(moduleColumns(), by_module, { caption: "At the peak, by module", sort: "bytes" }).node : null,
-    rows_left_out ? make("p", { class: "faint" }, `${numberText(rows_left_out)} smaller rows are not in the page.`) : null,
-    allocationGrid(drawing, all, select).node,
-  );
-}
-
-function lineColumns(): Column<MemoryLine>[] {
-  return [
-    ...sizes<MemoryLine>(),
-    { title: "tensors", kind: "number", value: (row) => row.count, text: (row) => numberText(row.count) },
-    { title: "line", kind: "name", value: (row) => row.line, most: 420 },
-    { title: "is", kind: "words", value: (row) => row.category },
-    { title: "live for", kind: "number", value: (row) => row.live_ns, text: (row) => timeText(row.live_ns), unit: "ns" },
-  ];
-}
-
-function moduleColumns(): Column<MemoryPart>[] {
-  return [
-    ...sizes<MemoryPart>(),
-    { title: "tensors", kind: "number", value: (row) => row.count, text: (row) => numberText(row.count) },
-    { title: "module", kind: "name", value: (row) => row.name, most: 420 },
-  ];
-}
-
-function sizes<Row extends { share: number; bytes: number }>(): Column<Row>[] {
-  return [
-    { title: "share", kind: "share", value: (row) => row.share, text: (row) => percentText(row.share) },
-    { title: "bytes", kind: "number", value: (row) => row.bytes, text: (row) => bytesText(row.bytes), unit: "B" },
-  ];
-}
-
-interface Held {
-  box: number;
-  bytes: number;
-  share: number;
-}
-
-function allocationGrid(drawing: DeviceDrawing, { stack, drawn }: Part, select: (box: number) => void): Grid<Held> {
-  const { boxes } = stack,
-    { lines, modules } = drawn,
-    { categories, peak_bytes, peak_event } = drawing;
-  const rows = stack.liveAt(peak_event).map((box) => ({ box, bytes: boxes.size[box], share: boxes.size[box] / (peak_bytes || 1) }));
-  const since = (box: number) => (boxes.start[box] < 0 ? null : boxes.start_ns[box]);
-  const columns: Column<Held>[] = [
-    ...sizes<Held>(),
-    { title: "line", kind: "name", value: ({ box }) => lines[boxes.named[box]], most: 420 },
-    { title: "is", kind: "words", value: ({ box }) => categories[boxes.is[box]] },
-    { title: "allocated", kind: "number", value: ({ box }) => since(box), text: ({ box }) => timeText(since(box)), unit: "ns" },
-    {
-      title: "live for",
-      kind: "number",
-      value: ({ box }) => boxes.end_ns[box] - boxes.start_ns[box],
-      text: ({ box }) => lifeText(drawing, boxes, box),
-      unit: "ns",
-    },
-  ];
-  if (modules.length) columns.splice(4, 0, { title: "module", kind: "words", value: ({ box }) => modules[boxes.owner[box]] });
-  return new Grid(columns, rows, {
-    caption: "The largest allocations at the peak",
-    sort: "bytes",
-    onRow: ({ box }) => select(box),
-  });
 }

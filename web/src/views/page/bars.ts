@@ -48,11 +48,11 @@ interface SpanOf {
   high?: number;
   longest: number; // what the whole track stands for
   base?: number; // what it is compared with: a dashed line
-  kind: string;
+  kind?: string;
 }
 
 // A time with its interval.
-export function spanBar({ low, at, high, longest, base, kind }: SpanOf): HTMLElement {
+export function spanBar({ low, at, high, longest, base, kind = "" }: SpanOf): HTMLElement {
   const interval = low !== undefined && high !== undefined ? [{ from: low / longest, to: high / longest, kind: "interval" }] : [];
   const dashed = base === undefined ? [] : [{ from: base / longest, to: base / longest, kind: "base" }];
   return bar([{ to: at / longest, kind: "fill" }, ...interval, ...dashed], { class: `spanbar ${kind.replaceAll(" ", "-")}` });

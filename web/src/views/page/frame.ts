@@ -4,30 +4,27 @@
 import "./only.css";
 import { type Child, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
-import type { Context } from "../../core/context";
-import type { NoteEntry } from "../../data/documents";
-import type { TraceFacts } from "../../data/events";
+import type { Context, Shown } from "../../core/context";
 import { answers } from "../answers/answers";
 import { changeList, changes } from "../changes/changes";
 import { headlines } from "../findings/cards";
-import { findings } from "../findings/findings";
 import { firstFixes, insights } from "../findings/insights";
 import { flameTab } from "../flame/flametab";
-import { kernelTab } from "../kernels/kerneltab";
 import { memoryTab } from "../memory/memorytab";
 import { panel } from "../panel/panel";
 import { rooflineTab } from "../roofline/rooflinetab";
 import { timeline } from "../time/timeline";
 import { exporting } from "./exporting";
 import { notes } from "./notes";
+import { timeTables, traceTables } from "./tables";
 import { followAddress, type TabPart, tabs } from "./tabs";
 import { basis, help, searching, steps } from "./toolbar";
 
 // `more` are tabs of one page alone: guesses, ladder, ledger, SQL.
 export function showViewer(root: HTMLElement, context: Context, more: readonly TabPart[] = []): void {
   const parts: TabPart[] = [
-    { tab: "findings", title: "Findings", node: findings(context) },
-    { tab: "kernels", title: "Kernels", node: kernelTab(context) },
+    { tab: "findings", title: "Findings", node: traceTables(context, ({ entry }) => entry.findings) },
+    { tab: "kernels", title: "Kernels", node: timeTables(context) },
     { tab: "flame", title: "Flame graph", node: flameTab(context) },
     { tab: "roofline", title: "Roofline", node: rooflineTab(context) },
     { tab: "memory", title: "Memory", node: memoryTab(context) },
@@ -94,44 +91,18 @@ export function leftOut({ traces }: Context): HTMLElement | null {
   return lines.length ? make("div", { class: "leftout" }, lines) : null;
 }
 
-// What every page made from a damaged trace must show, and what was read of each trace.
+// What every page made from a damaged trace must show.
 
-const GRAVE = ["data_loss", "error"];
-
-export function showBanner(node: HTMLElement, traces: TraceFacts[]): void {
-  const notes = traces.flatMap((facts) =>
-    (facts.look?.ledger.notes ?? [])
-      .filter((note) => GRAVE.includes(note.severity))
-      .map((note) => make("li", {}, nameOf(`${facts.title}: ${noteText(note)}`))),
-  );
-  node.hidden = !notes.length;
-  replace(node, make("strong", {}, "Data was lost or is unreliable"), make("ul", {}, notes));
-}
-
-export function showLedger(node: HTMLElement, traces: TraceFacts[]): void {
+export function showBanner(node: HTMLElement, traces: readonly Shown[]): void {
+  const lost = traces.flatMap(({ entry }) => entry.lost);
+  node.hidden = !lost.length;
   replace(
     node,
-    make("h2", {}, "What was read"),
-    traces.map((facts) => ledger(facts)),
-  );
-}
-
-function ledger({ title, look }: TraceFacts): HTMLElement | null {
-  if (!look) return null;
-  const { seen, kept, repaired, skipped, notes } = look.ledger;
-  const parts = `${numberText(kept)} kept + ${numberText(repaired)} repaired + ${numberText(skipped)} skipped`;
-  return make(
-    "section",
-    {},
-    make("p", {}, nameOf(`${title}: ${numberText(seen)} records = ${parts}.`)),
+    make("strong", {}, "Data was lost or is unreliable"),
     make(
       "ul",
       {},
-      notes.map((note) => make("li", {}, nameOf(`${note.severity}: ${noteText(note)}`))),
+      lost.map((text) => make("li", {}, nameOf(text))),
     ),
   );
-}
-
-function noteText(note: NoteEntry): string {
-  return `${note.code} (${numberText(note.count)}): ${note.text}`;
 }

@@ -1,35 +1,63 @@
-// A table that fits its page: sorted by any column, filtered, 15 rows until a person wants all, copied as CSV. Where columns have
-// no room, optional ones go, then each row is stacked. Of thousands of rows only those near the visible ones are in the page.
+// Every table: sorted by a column, filtered, 15 rows until a person wants all, copied as CSV. Where columns have no room, those that
+// are not first go, then each row is stacked. Of thousands of rows only those near the visible ones are in the page.
 
 import "./grid.css";
-import { button, make, nameOf, replace } from "../../base/dom";
+import { button, make, nameOf, replace, sentence } from "../../base/dom";
 import { numberText } from "../../base/units";
-import { type Column, cellText, chosen, csv, fitting, type Sorting, wantedWidths, windowOf } from "../../core/rows";
-import { type BarPart, bar, shareBar } from "./bars";
+import { chosen, csv, fitting, type Kind, kindsOf, type Sorting, sortable, wantedWidths, windowOf } from "../../core/rows";
+import type { TableData } from "../../data/documents";
+import { shareBar, spanBar } from "./bars";
 
 const FIRST_ROWS = 15;
 const MOST_AT_ONCE = 200; // beyond that the rows scroll in a box of their own
 
-// A share may be drawn in parts.
-export interface GridColumn<Row> extends Column<Row> {
-  parts?: (row: Row) => readonly BarPart[];
-}
-
-interface GridOptions<Row> {
-  caption: string;
-  sort?: string; // a column by title, downwards; without one rows stay as they came
-  onRow?: (row: Row) => unknown; // the first column of names becomes buttons
-  words?: (row: Row) => string; // what a filter reads; without it, what is shown
-  filter?: { label: string; changed?: (text: string) => void };
-  wrap?: boolean; // sentences are read in full
-  bare?: boolean; // its caption stands above it already
+interface GridOptions {
+  onRow?: ((at: number) => unknown) | undefined; // the names of rows become buttons
+  words?: (at: number) => string; // what a filter reads; without it, what is shown
+  filtered?: (text: string) => void; // a person changed the filter
   plain?: boolean; // nothing stands above it, as in a panel
-  ordered?: boolean; // rows keep their order: numbers among their texts would sort as words
+  head?: HTMLElement | null; // the title, where nothing else stands between it and the table
 }
 
-export class Grid<Row> {
+// A table with its title, lines above it and a line below; `onRow` gets the place of a row.
+export function tableNode(table: TableData, options: GridOptions = {}): HTMLElement {
+  const title = table.title ? make("h3", {}, nameOf(table.title)) : null,
+    lines = linesNode(table);
+  if (lines || !table.cells.length) return make("section", {}, title, lines, ...tableParts(table, options));
+  return make("section", {}, ...tableParts(table, { ...options, head: title }));
+}
+
+export function tableParts(table: TableData, options: GridOptions = {}): (HTMLElement | null)[] {
+  return [
+    table.cells.length ? new Grid(table, options).node : null,
+    table.more ? make("p", { class: "faint" }, sentence(table.more)) : null,
+    table.code ? make("pre", { class: "scroll", tabindex: 0, "aria-label": table.title || "Code" }, table.code) : null,
+  ];
+}
+
+// A word in front and what it says; without a word a paragraph; items of a list.
+export function linesNode({ lines = [] }: Pick<TableData, "lines">): HTMLElement | null {
+  const items = lines.filter(([label]) => label === "-"),
+    labelled = lines.filter(([label]) => label && label !== "-");
+  const item = ([, text, below]: string[]) => make("li", {}, sentence(text), below ? [make("br"), sentence(below)] : null);
+  if (!lines.length) return null;
+  return make(
+    "div",
+    { class: "lines" },
+    lines.filter(([label]) => !label).map(([, text]) => make("p", {}, sentence(text))),
+    labelled.length
+      ? make(
+          "dl",
+          { class: "story" },
+          labelled.map(([label, text]) => [make("dt", {}, label), make("dd", {}, sentence(text))]),
+        )
+      : null,
+    items.length ? make("ul", {}, items.map(item)) : null,
+  );
+}
+
+export class Grid {
   readonly node: HTMLElement;
-  private readonly table: HTMLTableElement;
   private readonly body = make("tbody", { role: "rowgroup" });
   private readonly room = make("div"); // as high as all rows
   private readonly box: HTMLElement;
@@ -37,49 +65,54 @@ export class Grid<Row> {
   private readonly heads: HTMLElement[];
   private readonly field: HTMLInputElement;
   private readonly order: HTMLSelectElement;
-  private sorting: Sorting;
-  private rows: Row[] = [];
+  private readonly kinds: Kind[];
+  private readonly wanted: number[]; // width of each column
+  private readonly sorts: boolean[];
+  private readonly wraps: boolean;
+  private sorting: Sorting = { by: -1, down: true };
+  private rows: number[] = [];
   private drawn = new Map<number, HTMLElement>(); // by place in `rows`
   private all = false;
   private text = "";
-  private test: ((row: Row) => boolean) | null = null;
-  private marked: Row | null = null;
+  private test: ((at: number) => boolean) | null = null;
+  private marked = -1;
   private shown: boolean[];
-  private readonly wanted: number[]; // width of each column
 
   constructor(
-    private readonly columns: GridColumn<Row>[],
-    private readonly every: readonly Row[],
-    private readonly options: GridOptions<Row>,
+    readonly table: TableData,
+    private readonly options: GridOptions = {},
   ) {
-    const by = columns.findIndex((column) => column.title === options.sort);
-    this.sorting = { by, down: true };
+    const { columns, title } = table;
+    this.kinds = kindsOf(table);
+    this.wanted = wantedWidths(table);
+    this.sorts = columns.map(({ name }, at) => name !== "" && !options.plain && sortable(table, at));
+    this.wraps = columns.every(({ first }) => first) && table.cells.length <= MOST_AT_ONCE;
     this.shown = columns.map(() => true);
-    this.wanted = wantedWidths(columns, every);
-    this.heads = columns.map((column, at) => this.head(column, at));
-    this.field = make("input", {
-      type: "search",
-      placeholder: "filter",
-      "aria-label": options.filter?.label ?? `Filter: ${options.caption}`,
-    });
+    this.heads = columns.map(({ name }, at) =>
+      make(
+        "th",
+        { scope: "col", role: "columnheader", class: this.kinds[at] },
+        this.sorts[at] ? button(nameOf(name), () => this.sort(at)) : nameOf(name),
+      ),
+    );
+    this.field = make("input", { type: "search", placeholder: "filter", "aria-label": `Filter: ${title}` });
     this.field.addEventListener("input", () => {
       this.filterBy(this.field.value);
-      options.filter?.changed?.(this.field.value);
+      options.filtered?.(this.field.value);
     });
     this.order = make(
       "select",
       { "aria-label": "Sort by" },
-      by < 0 ? make("option", { value: -1 }, "as it came") : null,
-      columns.map(({ title }, at) => make("option", { value: at }, `by ${title}`)),
+      make("option", { value: -1 }, "as it came"),
+      columns.flatMap(({ name }, at) => (this.sorts[at] ? [make("option", { value: at }, `by ${name}`)] : [])),
     );
     this.order.addEventListener("change", () => this.sort(Number(this.order.value)));
     const head = make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, this.heads));
-    this.table = make("table", { role: "table", "aria-label": options.caption }, head, this.body);
-    this.box = make("div", { class: "rows" }, this.room);
-    this.room.append(this.table);
+    const node = make("table", { role: "table", "aria-label": title, "aria-rowcount": table.cells.length + 1 }, head, this.body);
+    this.box = make("div", { class: "rows" }, replace(this.room, node));
     this.box.addEventListener("scroll", () => this.drawRows());
     this.body.addEventListener("keydown", (event) => this.walk(event));
-    this.node = make("div", { class: options.wrap ? "grid wrap" : "grid" }, options.plain ? null : this.tools(), this.box, this.more);
+    this.node = make("div", { class: this.wraps ? "grid wrap" : "grid" }, options.plain ? null : this.tools(), this.box, this.more);
     new ResizeObserver(() => this.fit()).observe(this.room);
     this.draw();
   }
@@ -87,38 +120,23 @@ export class Grid<Row> {
   private tools(): HTMLElement {
     const said = make("span", { class: "faint", role: "status" });
     const copy = button("copy as CSV", async () => {
-      const done = await copyText(csv(this.columns, this.rows));
+      const done = await copyText(csv(this.table, this.rows));
       replace(said, done ? `${numberText(this.rows.length)} rows copied` : "the browser does not let this page copy");
     });
-    const few = this.every.length <= FIRST_ROWS;
-    return make(
-      "div",
-      { class: "tools" },
-      this.options.bare ? null : make("h4", {}, nameOf(this.options.caption)),
-      few ? null : this.field,
-      this.options.ordered ? null : this.order,
-      copy,
-      said,
-    );
-  }
-
-  private head(column: Column<Row>, at: number): HTMLElement {
-    return make(
-      "th",
-      { scope: "col", role: "columnheader", class: column.kind },
-      this.options.ordered ? nameOf(column.title) : button(nameOf(column.title), () => this.sort(at)),
-    );
+    const few = this.table.cells.length <= FIRST_ROWS;
+    const { head = null } = this.options;
+    return make("div", { class: "tools" }, head, few ? null : this.field, this.sorts.includes(true) ? this.order : null, copy, said);
   }
 
   // By a column, numbers downwards first; again: the other way.
   private sort(by: number): void {
-    const usual = ["number", "share"].includes(this.columns[by]?.kind);
+    const usual = by >= 0 && this.table.columns[by].unit !== "words";
     this.sorting = { by, down: by === this.sorting.by ? !this.sorting.down : usual };
     this.draw();
   }
 
   // The filter may also be set from elsewhere, as by a link; `test` then says what matches, where the text does not.
-  filterBy(text: string, test: ((row: Row) => boolean) | null = null): void {
+  filterBy(text: string, test: ((at: number) => boolean) | null = null): void {
     if (text === this.text && !test) return;
     this.text = text;
     this.test = test;
@@ -126,22 +144,21 @@ export class Grid<Row> {
     this.draw();
   }
 
-  // The row of what is selected elsewhere.
-  mark(row: Row | null): void {
-    this.marked = row;
-    for (const [at, node] of this.drawn) this.showMark(node, this.rows[at]);
+  // The row of what is selected elsewhere; -1 for none.
+  mark(at: number): void {
+    this.marked = at;
+    for (const [place, node] of this.drawn) this.showMark(node, this.rows[place]);
   }
 
-  private showMark(node: HTMLElement, row: Row): void {
-    if (row === this.marked) node.setAttribute("aria-current", "true");
+  private showMark(node: HTMLElement, at: number): void {
+    if (at === this.marked) node.setAttribute("aria-current", "true");
     else node.removeAttribute("aria-current");
   }
 
   private draw(): void {
-    const { columns, options, sorting } = this;
-    const shown = (row: Row) => columns.map((column) => cellText(column, row)).join("\n");
-    const rows = this.test ? this.every.filter(this.test) : this.every;
-    this.rows = chosen(rows, options.words ?? shown, this.test ? "" : this.text, columns, sorting);
+    const { sorting } = this;
+    const rows = chosen(this.table, this.test ? "" : this.text, sorting, this.options.words);
+    this.rows = this.test ? rows.filter(this.test) : rows;
     this.order.value = String(sorting.by);
     this.heads.forEach((head, at) => {
       if (at === sorting.by) head.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
@@ -150,23 +167,17 @@ export class Grid<Row> {
     this.drawn = new Map();
     replace(this.body);
     this.box.classList.toggle("many", this.windowed);
-    this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.drawRows();
-    this.drawMore();
-  }
-
-  private get windowed(): boolean {
-    return this.all && this.rows.length > MOST_AT_ONCE && !this.options.wrap;
-  }
-
-  private drawMore(): void {
     const { length } = this.rows;
-    const word = this.all ? "show fewer" : `show all ${numberText(length)}`;
-    const turn = button(word, () => {
+    const turn = button(this.all ? "show fewer" : `show all ${numberText(length)}`, () => {
       this.all = !this.all;
       this.draw();
     });
     replace(this.more, length > FIRST_ROWS ? turn : null, length ? null : "Nothing matches the filter.");
+  }
+
+  private get windowed(): boolean {
+    return this.all && this.rows.length > MOST_AT_ONCE && !this.wraps;
   }
 
   private drawRows(): void {
@@ -176,14 +187,9 @@ export class Grid<Row> {
       return;
     }
     if (!this.drawn.size) this.place(0, 1); // to measure
-    const height = this.rowHeight();
+    const height = this.drawn.values().next().value?.getBoundingClientRect().height || 28;
     const { from, to } = windowOf(length, height, this.box.scrollTop, this.box.clientHeight);
     this.place(from, to, height);
-  }
-
-  private rowHeight(): number {
-    const first = this.drawn.values().next().value;
-    return first?.getBoundingClientRect().height || 28;
   }
 
   // Rows `from` to `to`, and room for the others. Rows that stay are not made again: one of them may have the focus.
@@ -202,22 +208,42 @@ export class Grid<Row> {
     this.room.style.paddingBottom = `${(this.rows.length - to) * height}px`;
   }
 
-  private row(row: Row, at: number): HTMLElement {
-    const named = this.columns.findIndex((column) => column.kind === "name");
-    const cells = this.columns.map((column, number) => (this.shown[number] ? this.cell(column, row, number === named) : null));
-    const node = make("tr", { role: "row", "aria-rowindex": at + 2, "data-at": at }, cells);
-    this.showMark(node, row);
+  private row(at: number, place: number): HTMLElement {
+    const cells = this.kinds.map((kind, column) => (this.shown[column] ? this.cell(at, column, kind) : null));
+    const node = make("tr", { role: "row", "aria-rowindex": place + 2, "data-at": place }, cells);
+    this.showMark(node, at);
     return node;
   }
 
-  private cell(column: GridColumn<Row>, row: Row, isName: boolean): HTMLElement {
-    const text = cellText(column, row),
-      { onRow } = this.options;
-    const attributes = { role: "cell", class: column.kind, "data-title": column.title, title: column.hint?.(row) };
-    if (column.parts) return make("td", attributes, bar(column.parts(row), { class: "predicted" }), text);
-    if (column.kind === "share") return make("td", attributes, shareBar(Number(column.value(row) ?? 0)), text);
-    const shown = column.kind === "number" ? text : nameOf(text);
-    return make("td", attributes, isName && onRow ? button(shown, () => onRow(row), { class: "link" }) : shown);
+  // A bar of a time with its interval stands below the name of its row.
+  private cell(at: number, column: number, kind: Kind): HTMLElement {
+    const { table, options } = this,
+      text = table.cells[at][column],
+      isName = kind === "name";
+    const title = kind !== "number" && !this.wraps ? text : null;
+    const cell = (...inside: (HTMLElement | string)[]) =>
+      make("td", { role: "cell", class: kind, "data-title": table.columns[column].name, title }, inside);
+    if (table.heat && table.values[at][column] !== null) return this.heat(at, column);
+    if (kind === "share") return cell(shareBar(table.values[at][column] ?? 0), text);
+    if (kind === "number") return cell(text);
+    const shown = this.wraps && !isName ? sentence(text) : nameOf(text);
+    const bar = isName ? table.bars?.[at] : null;
+    return cell(
+      isName && options.onRow ? button(shown, () => options.onRow?.(at), { class: "link" }) : shown,
+      ...(bar ? [spanBar({ ...bar, base: table.base ?? 0, longest: this.longest })] : []),
+    );
+  }
+
+  // The colour of a cell is its share.
+  private heat(at: number, column: number): HTMLElement {
+    const node = make("td", { role: "cell", class: "heat", "data-title": this.table.columns[column].name }, this.table.cells[at][column]);
+    const share = Math.min(Math.max(this.table.values[at][column] ?? 0, 0), 1) * 100;
+    node.style.background = `color-mix(in srgb, var(--gemm) ${share.toFixed(0)}%, var(--back))`;
+    return node;
+  }
+
+  private get longest(): number {
+    return Math.max(this.table.base ?? 0, ...(this.table.bars ?? []).map(({ high }) => high));
   }
 
   // Up and down from row to row.
@@ -235,7 +261,7 @@ export class Grid<Row> {
   private fit(): void {
     const width = this.room.clientWidth;
     if (!width) return;
-    const { widths, stacked } = fitting(this.columns, this.wanted, width);
+    const { widths, stacked } = fitting(this.table, this.wanted, width);
     const shown = widths.map((each) => each > 0);
     this.heads.forEach((head, at) => {
       head.style.width = `${widths[at]}px`;

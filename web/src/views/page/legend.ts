@@ -50,17 +50,16 @@ export function gpuGroups({ traces }: Context): string[] {
   const times = new Map<string, number>();
   for (const { facts } of traces) {
     for (const { role, total_ns: time } of facts.kernels) times.set(role, (times.get(role) ?? 0) + (time ?? 0));
-    const totals = facts.look?.totals;
-    if (totals && totals.memcpys + totals.memsets) times.set("copy", times.get("copy") ?? 0);
+    if (facts.groups.includes("copy")) times.set("copy", times.get("copy") ?? 0);
   }
   return [...times.keys()].sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0));
 }
 
 // Those of the recording, the most idle time first.
 function idleCauses({ traces }: Context): string[] {
-  const parts = traces.flatMap(({ entry }) => entry.answers?.bases.at(-1)?.composition.parts ?? []); // a job has no answers
+  const parts = traces.flatMap(({ entry }) => entry.answers?.bases.at(-1)?.parts ?? []); // a job has no answers
   const found = parts.filter(({ kind }) => kind === "idle");
-  return [...new Set(found.sort((a, b) => b.ns - a.ns).map(({ name }) => name))];
+  return [...new Set(found.sort((a, b) => b.share - a.share).map(({ name }) => name))];
 }
 
 function hostGroups({ traces }: Context): string[] {

@@ -3,9 +3,9 @@
 import "./served.css";
 import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
-import type { Cell, Column } from "../../core/rows";
+import { type Cell, type ColumnOf, tableOf } from "../../core/rows";
 import type { Server } from "../../data/server";
-import { Grid } from "./grid";
+import { tableNode } from "./grid";
 import { perfettoButton } from "./perfetto";
 
 export interface Listed {
@@ -112,7 +112,7 @@ function queries(server: Server, { number, title }: ServedTrace): HTMLElement {
     try {
       replace(result, make("p", { class: "faint", role: "status" }, "running …"));
       const found = await server.ask<Rows>(`trace/${number}/sql?q=${encodeURIComponent(query.value)}`, { signal });
-      replace(result, rowsTable(found).node);
+      replace(result, rowsTable(found));
     } catch (problem) {
       if (!signal.aborted) replace(result, make("p", { class: "banner", role: "alert" }, nameOf((problem as Error).message)));
     }
@@ -123,12 +123,9 @@ function queries(server: Server, { number, title }: ServedTrace): HTMLElement {
   return make("div", {}, query, make("p", { class: "controls" }, button("run", run), "or Ctrl+Enter"), result);
 }
 
-function rowsTable(found: Rows): Grid<Cell[]> {
-  const texts = found.columns.map((_, at) => found.rows.some((row) => typeof row[at] === "string"));
-  const columns = found.columns.map((title, at): Column<Cell[]> => {
-    const text = at === texts.indexOf(true) ? "name" : "words"; // the first one names its row
-    return { title, kind: texts[at] ? text : "number", value: (row) => row[at] };
-  });
-  const shown = found.rows.length < found.count ? `, the first ${numberText(found.rows.length)} shown` : "";
-  return new Grid(columns, found.rows, { caption: `${numberText(found.count)} rows${shown}` });
+function rowsTable({ columns, rows, count }: Rows): HTMLElement {
+  const unit = (at: number) => (rows.some((row) => typeof row[at] === "string") ? "words" : "number");
+  const all = columns.map((title, at): ColumnOf<Cell[]> => [title, unit(at), (row) => row[at]]);
+  const shown = rows.length < count ? `, the first ${numberText(rows.length)} shown` : "";
+  return tableNode(tableOf(`${numberText(count)} rows${shown}`, all, rows));
 }

@@ -7,7 +7,7 @@ import type { Joins, Place } from "../../core/joins";
 import { pointed } from "../../core/places";
 import { queueDelay } from "../../core/related";
 import type { Columns } from "../../data/columns";
-import type { KernelOrigin, NameParts, PageKernel } from "../../data/documents";
+import type { Insight, KernelOrigin, NameParts, PageKernel } from "../../data/documents";
 import type { Events } from "../../data/events";
 import { bars, meter, pairs, type Select, small, titled } from "./parts";
 
@@ -36,13 +36,12 @@ export async function kernelParts(context: Context, trace: Shown, events: Events
 }
 
 function launchPart({ entry }: Shown, events: Events, at: number): HTMLElement {
-  const apart = entry.look.ledger.notes.some(({ code }) => code === "clock_mismatch");
   return titled(
     "Launch",
     pairs([
       ["module", moduleOf(events, at)],
       ["source", sourceOf(events, at)],
-      ["queue delay", apart ? "unknown: two clocks" : delay(events, at)],
+      ["queue delay", entry.clocks_agree ? delay(events, at) : "unknown: two clocks"],
     ]),
   );
 }
@@ -86,7 +85,7 @@ function roofPart({ colours }: Context, { facts }: Shown, kernel: PageKernel): H
     kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
     kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${rateText(kernel.gbps)}`}`,
   ];
-  const roofs = facts.look?.roofs;
+  const { roofs } = facts;
   const printed = roofs?.measured && roofs.datasheet.includes(kernel.precision) ? `; ${kernel.precision} by its datasheet` : "";
   const roof = roofs ? `of ${roofs.device}, ${roofs.measured ? "as measured" : "by its datasheet"}${printed}` : "";
   return titled(
@@ -118,19 +117,17 @@ function roofName(roof: string): string {
   return roof === "HBM" || roof === "L2" ? roof : `${roof.replaceAll("_", " ")} peak`;
 }
 
-// Findings about this launch, and those about other launches of the kernel.
+// Fixes and findings about this launch, and those about other launches of the kernel.
 function findingsPart({ store }: Context, trace: Shown, event: number, launches: Columns | null): HTMLElement | null {
   const same = new Set(launches?.event ?? [event]);
-  const { look, places } = trace.entry;
-  const found = places.filter((_, at) => look.findings[at].state === "found" && look.findings[at].events.some((each) => same.has(each)));
+  const found = trace.entry.insights.filter(({ about, place }) => about !== "fix" && place.events.some(([each]) => same.has(each)));
   if (!found.length) return null;
-  const link = (place: (typeof places)[number]) => {
-    const finding = look.findings[places.indexOf(place)];
-    const others = finding.events.includes(event) ? "" : " (other launches)";
+  const link = (insight: Insight) => {
+    const others = insight.place.events.some(([each]) => each === event) ? "" : " (other launches)";
     return make(
       "li",
       {},
-      button(nameOf(finding.title), () => store.set(pointed(trace, place)), { class: "link" }),
+      button(nameOf(insight.title), () => store.set(pointed(trace, insight)), { class: "link" }),
       others,
     );
   };

@@ -4,7 +4,8 @@ import "./panel.css";
 import { button, type Child, make, nameOf, replace } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
-import { framed, type Placed, placed } from "../../core/places";
+import { framed, insightOf } from "../../core/places";
+import type { Insight } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { copyButton } from "../page/copying";
 import { Dock } from "./dock";
@@ -78,7 +79,7 @@ const LEAST_ROOM_NS = 5000;
 
 function findingPanel(context: Context, number: number, key: string): Child[] {
   const trace = context.traces[number];
-  const found = placed(trace, key);
+  const found = insightOf(trace, key);
   if (!trace || !found) return [make("p", { class: "faint" }, "This finding is not in the report.")];
   const { title, detail, todo, code, saves, about } = found;
   return [
@@ -91,7 +92,7 @@ function findingPanel(context: Context, number: number, key: string): Child[] {
 }
 
 // Buttons that lead the timeline along the places of a finding: its gaps, else its events.
-function walk({ store }: Context, trace: Shown, { gaps: all, place }: Placed): HTMLElement | null {
+function walk({ store }: Context, trace: Shown, { gaps: all, place }: Insight): HTMLElement | null {
   const gaps = place.shades.map(([from, to]): Range => ({ from, to })).sort((a, b) => a.from - b.from);
   const events = place.events.map(([, from, to]): Range => ({ from, to }));
   const stops = gaps.length ? gaps : events;

@@ -1,6 +1,7 @@
 // Parts that the panels share: titled sections that fill columns, pairs of terms and values, bars.
 
 import { type Child, make, nameOf } from "../../base/dom";
+import { type ColumnOf, tableOf } from "../../core/rows";
 import { bar } from "../page/bars";
 import { Grid } from "../page/grid";
 
@@ -33,8 +34,8 @@ export function pairs(rows: readonly Pair[]): HTMLElement {
 
 // A table of a few texts.
 export function small(caption: string, titles: readonly string[], rows: readonly string[][]): HTMLElement {
-  const columns = titles.map((title, at) => ({ title, kind: "words" as const, value: (row: string[]) => row[at] ?? "" }));
-  return new Grid(columns, rows, { caption, wrap: true, ordered: true, plain: true }).node;
+  const columns = titles.map((title, at): ColumnOf<string[]> => [title, "words", (row) => row[at] ?? ""]);
+  return new Grid(tableOf(caption, columns, rows), { plain: true }).node;
 }
 
 // A share of something, as a bar behind its words.

@@ -3,7 +3,7 @@
 import { button, type Child, make, nameOf } from "../../base/dom";
 import { bytesText, flopsText, numberText, percentText, rateText, timeText } from "../../base/units";
 import { type Context, ownTime, type Shown } from "../../core/context";
-import type { Column } from "../../core/rows";
+import { type ColumnOf, tableOf } from "../../core/rows";
 import type { Part, Range, RangeStats } from "../../data/source";
 import { Grid } from "../page/grid";
 import { bars, columns, head, meter, pairs, titled } from "./parts";
@@ -31,22 +31,16 @@ export async function rangePanel(context: Context, range: Range): Promise<Child[
 // Several traces at a glance, before each has its own part.
 function together(traces: readonly Shown[], stats: readonly RangeStats[]): HTMLElement {
   const idle = ({ busyNs, gpus, to, from }: RangeStats) => (busyNs === null ? null : gpus * (to - from) - busyNs);
-  const number = (title: string, value: (each: RangeStats) => number | null, text: (value: number | null) => string = numberText) => ({
-    title,
-    kind: "number" as const,
-    value,
-    text: (each: RangeStats) => text(value(each)),
-  });
-  const columns: Column<RangeStats>[] = [
-    { title: "trace", kind: "name", value: (each) => traces[stats.indexOf(each)].facts.title },
-    number("GPU busy", ({ busyNs }) => busyNs, timeText),
-    number("GPU idle", idle, timeText),
-    number("launches", ({ launches }) => launches),
-    number("kernels", ({ kernels }) => countOf(kernels)),
-    number("bytes", ({ bytes }) => bytes, bytesText),
-    number("FLOPs", ({ flops }) => flops, flopsText),
+  const columns: ColumnOf<RangeStats>[] = [
+    ["trace", "words", (each) => traces[stats.indexOf(each)].facts.title],
+    ["GPU busy", "ns", ({ busyNs }) => busyNs],
+    ["GPU idle", "ns", idle],
+    ["launches", "count", ({ launches }) => launches],
+    ["kernels", "count", ({ kernels }) => countOf(kernels)],
+    ["bytes", "bytes", ({ bytes }) => bytes],
+    ["FLOPs", "flops", ({ flops }) => flops],
   ];
-  return new Grid(columns, stats, { caption: "Traces in this range", ordered: true, plain: true }).node;
+  return new Grid(tableOf("Traces in this range", columns, stats), { plain: true }).node;
 }
 
 function countOf(parts: readonly Part[]): number {

@@ -4,7 +4,7 @@ import "./roofline.css";
 import { make, nameOf, replace } from "../../base/dom";
 import { numberText, percentText, rateText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
-import { framed } from "../../core/places";
+import { goToKernel } from "../../core/places";
 import { type Dot, joinedDots, type RoofPlot, roofPlots } from "../../core/roofplot";
 import type { RoofsEntry } from "../../data/documents";
 import { plot, rove } from "../page/plotting";
@@ -13,9 +13,9 @@ import { type Drawn, paintRoofline, showJoints } from "./drawing";
 export function rooflineTab(context: Context): HTMLElement | null {
   const { traces } = context;
   if (!traces.some(({ entry }) => entry.kernels.length)) return null;
-  const kernels = traces.map(({ index, entry }) => ({ index, kernels: entry.kernels, roofs: entry.look.roofs }));
+  const kernels = traces.map(({ index, entry }) => ({ index, kernels: entry.kernels, roofs: entry.roofs }));
   const plots = roofPlots(kernels);
-  const unknown = traces.filter(({ entry }) => !entry.look.roofs && entry.kernels.length);
+  const unknown = traces.filter(({ entry }) => !entry.roofs && entry.kernels.length);
   return make(
     "section",
     { class: "plots" },
@@ -37,7 +37,7 @@ function onePlot(context: Context, found: RoofPlot): HTMLElement {
       0,
     );
     for (const { dot, shape } of drawn) {
-      shape.addEventListener("click", () => select(context, dot));
+      shape.addEventListener("click", () => goToKernel(context, context.traces[dot.trace], dot.place));
       const point = () => {
         read(dot);
         showJoints(svg, dot);
@@ -70,18 +70,6 @@ function figure(value: number): string {
   return value < 0.1 ? value.toPrecision(2) : numberText(value, value < 10 ? 2 : 0);
 }
 
-// The kernel is selected, and the timeline goes to its launch in the step that the page opens at.
-async function select(context: Context, { trace, place, kernel }: Dot): Promise<void> {
-  const shown = context.traces[trace];
-  context.store.set({ selection: { kind: "event", trace, event: kernel.first } });
-  const launches = await shown.source.launches(place),
-    wanted = shown.entry.timeline.step;
-  const at = Math.max(wanted === null ? -1 : (launches.step?.indexOf(wanted) ?? -1), 0);
-  const from = launches.start[at],
-    view = framed(shown, { frame: [from, from + launches.length[at]] });
-  context.store.set({ selection: { kind: "event", trace, event: launches.event[at] }, ...(view ? { view } : {}) });
-}
-
 function mark({ store }: Context, drawn: readonly Drawn[]): void {
   const { selection } = store.state;
   for (const { dot, shape } of drawn) {
@@ -96,7 +84,7 @@ function key(context: Context, event: KeyboardEvent, drawn: readonly Drawn[]): v
     at = shapes.indexOf(document.activeElement as SVGElement);
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Enter" || event.key === " ") select(context, drawn[at].dot);
+  if (event.key === "Enter" || event.key === " ") goToKernel(context, context.traces[drawn[at].dot.trace], drawn[at].dot.place);
   else if (step) {
     const next = Math.min(Math.max(at + step, 0), shapes.length - 1);
     rove(shapes, next);

@@ -4,7 +4,7 @@ import { ChosenWork } from "../../core/chosenwork";
 import type { Context, Shown } from "../../core/context";
 import { chosen, namesWork } from "../../core/flame";
 import { allowed, home, padded } from "../../core/moving";
-import { placeOf } from "../../core/places";
+import { insightOf } from "../../core/places";
 import { type Matches, matches } from "../../core/searching";
 import { type Layout, layOut, type Track } from "../../core/tracks";
 import { Events } from "../../data/events";
@@ -216,7 +216,7 @@ class Selected {
     const { selection } = store.state;
     if (selection?.kind === "range") return selection.range;
     if (selection?.kind === "finding") {
-      const frame = placeOf(traces[selection.trace], selection.rule)?.frame;
+      const frame = insightOf(traces[selection.trace], selection.rule)?.place.frame;
       const { zero } = traces[selection.trace] ?? { zero: 0 };
       return frame ? { from: frame[0] - zero, to: frame[1] - zero } : null;
     }

@@ -2,7 +2,7 @@
 
 import { cutText, timeText } from "../../base/units";
 import type { Pen } from "../../core/pen";
-import { placeOf } from "../../core/places";
+import { insightOf } from "../../core/places";
 import type { Track } from "../../core/tracks";
 import type { Range } from "../../data/source";
 import type { Scene } from "./scene";
@@ -20,7 +20,7 @@ export function drawShades(scene: Scene, pen: Pen): void {
 // The gaps of a finding over the tracks of their GPU, and frames around its kernels.
 function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void {
   const shown = scene.context.traces[trace];
-  const found = placeOf(shown, rule);
+  const found = insightOf(shown, rule)?.place;
   if (!found) return;
   const { warn, accent } = scene.context.colours;
   const gpu = scene.visible().filter((track) => track.trace === trace && scene.isGpu(track));
