@@ -67,7 +67,7 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a cache that keeps traces of any size, and repeats its notices."""
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("foretrace.base.notices._said", set())
+    monkeypatch.setattr("foretrace.base.errors._said", set())
     monkeypatch.setattr("foretrace.read.cache.WORTHWHILE_BYTES", 0)
     return tmp_path / "cache"
 

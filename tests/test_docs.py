@@ -157,7 +157,7 @@ def test_the_examples_print_what_the_page_shows(
     def output(command: str) -> str:
         if set(command) & set("|<>;&$"):
             return str(apart(command))
-        monkeypatch.setattr("foretrace.base.notices._said", set())
+        monkeypatch.setattr("foretrace.base.errors._said", set())
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             main(shlex.split(command)[1:])

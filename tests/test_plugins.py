@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.base import notices, plugins
+from foretrace.base import errors, plugins
 from foretrace.check import kinds, marking
 from foretrace.cli import main
 from foretrace.learn.ladder import rungs
@@ -101,7 +101,7 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
             each.cache_clear()
 
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(notices, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     yield installed
     monkeypatch.undo()
     for each in CACHES:

@@ -358,11 +358,11 @@ def run(work: tuple[list[tuple[str, list[str]]], str]) -> int:
 
 def answer(words: list[str], place: Path) -> str:
     """The exit code, stdout, stderr and written files of one command, run in this process."""
-    from foretrace.base import notices
+    from foretrace.base.errors import _said
     from foretrace.cli import main
 
     with tempfile.TemporaryDirectory() as out, contextlib.chdir(place):
-        notices._said = set()
+        _said = set()
         said, warned = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
             try:

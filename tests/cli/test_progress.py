@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corpus.places import RECORDED
-from foretrace.base import notices
+from foretrace.base.errors import report
 from foretrace.base.units import bytes_text
 from foretrace.cli import _options
 
@@ -71,5 +71,5 @@ def test_a_short_read_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_listens_by_itself() -> None:
-    notices.report("reading")
-    notices.report()
+    report("reading")
+    report()

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from foretrace import jobs
-from foretrace.base import notices
-from foretrace.base.errors import TraceError, UsageError
+from foretrace.base.errors import TraceError, UsageError, show_with
 from foretrace.jobs import reading
 from foretrace.jobs.whole_job import COLUMNS, Job
 from foretrace.read import remote
@@ -56,12 +55,12 @@ def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "WORTHWHILE", 0)
     monkeypatch.setattr(reading, "cores", lambda: 2)
     told: list[str] = []
-    notices.show_with(told.append)
+    show_with(told.append)
     try:
         with jobs.read(folder, cache=False) as job:
             same(here, job)
     finally:
-        notices.show_with(None)
+        show_with(None)
     counts = [text for text in told if text.startswith("read ")]
     assert [text.split(" files")[0] for text in counts] == [
         "read 1 of 3",
@@ -104,13 +103,13 @@ def test_ctrl_c_ends_all(folder: Path) -> None:
     code = f"""
 import os, signal, sys
 from foretrace import jobs
-from foretrace.base import notices
+from foretrace.base.errors import show_with
 from foretrace.jobs import reading
 reading.WORTHWHILE, reading.cores = 0, lambda: 2
 def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)
-notices.show_with(tell)
+show_with(tell)
 try:
     jobs.read({str(folder)!r}, cache=False)
 except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from typing import Any
 
 import foretrace as ft
 from foretrace.look import summarize
-from foretrace.look.on_cpu import cpu_tree
+from foretrace.look.measured_step import cpu_tree
 from opened_traces import open_made
 
 FUSED = "graph_0_cpp_fused__unsafe_view_gelu_mul_0"

@@ -9,7 +9,7 @@ import pytest
 from corpus.builder import TraceBuilder
 from foretrace.look.document import serving_rows
 from foretrace.look.documents import LaunchSequence
-from foretrace.look.sequences import sequences
+from foretrace.look.groups import sequences
 from opened_traces import H200, open_made, overview
 from statements.places import OWN
 

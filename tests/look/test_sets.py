@@ -208,7 +208,7 @@ def test_stopped_by_ctrl_c(week: Path, tmp_path: Path) -> None:
     """
     code = f"""
 import os, signal, sys
-from foretrace.base import notices
+from foretrace.base.errors import show_with
 from foretrace.look import reading
 from foretrace.cli import main
 reading.WORTHWHILE = 0
@@ -216,7 +216,7 @@ def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)
 if __name__ == "__main__":
-    notices.show_with(tell)
+    show_with(tell)
     sys.exit(main(["look", {str(week)!r}, "--no-cache"]))
 """
     script = tmp_path / "stopped.py"

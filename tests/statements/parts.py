@@ -10,13 +10,11 @@ import pytest
 
 import foretrace as ft
 from foretrace.look.finding import Finding
-from foretrace.look.groups import group_rows
+from foretrace.look.groups import group_rows, sequences
 from foretrace.look.lines import folded
-from foretrace.look.rules import rules
-from foretrace.look.rules._seen import RANGES
+from foretrace.look.rules import RANGES, rules
 from foretrace.look.rules.launches import graph_rows
 from foretrace.look.rules.training import FUSED, optimizer_rows
-from foretrace.look.sequences import sequences
 from foretrace.trace.metadata import device_of
 from foretrace.trace.utilization import utilization
 

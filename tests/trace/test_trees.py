@@ -9,9 +9,9 @@ import pytest
 
 from corpus.builder import TraceBuilder
 from foretrace.check.windows import named
-from foretrace.trace import intervals, tree
+from foretrace.trace import host, intervals
+from foretrace.trace.host import DEEPEST, ELLIPSIS, Paths
 from foretrace.trace.spans import NESTED
-from foretrace.trace.tree import DEEPEST, ELLIPSIS, Paths
 from opened_traces import open_made
 from sweep import looped
 
@@ -41,13 +41,13 @@ def test_nearest_and_sums_are_those_of_a_walk(seed: int) -> None:
     events = np.arange(-1, len(parent))
     walks = [_above(parent, int(event)) for event in events]
     nearest = [next((each for each in walk if chosen[each]), -1) for walk in walks]
-    assert tree.nearest(parent, events, chosen).tolist() == nearest
+    assert host.nearest(parent, events, chosen).tolist() == nearest
     below = np.zeros(len(parent), np.int64)
     for event, walk in zip(events.tolist(), walks, strict=True):
         below[walk] += values[event] if event >= 0 else 0
-    assert tree.summed(parent, values).tolist() == below.tolist()
+    assert host.summed(parent, values).tolist() == below.tolist()
     above = [float(values[walk].sum()) for walk in walks[1:]]
-    assert tree.sums_above(parent, values.astype(float)).tolist() == above
+    assert host.sums_above(parent, values.astype(float)).tolist() == above
 
 
 @looped("seed", SEEDS)
@@ -76,7 +76,7 @@ def test_the_tree_of_crossing_ranges_is_that_of_a_search(seed: int) -> None:
     end, is_call = start + chance.integers(0, 20, count), chance.random(count) < 0.2
     order = np.lexsort((-end, start))
     track, start, end, is_call = track[order], start[order], end[order], is_call[order]
-    parent, depth, _ = tree.build(track, start, end, is_call)
+    parent, depth, _ = host.call_tree(track, start, end, is_call)
     finish = 2 * end + (end == start)
     crosses = {int(track[at]) for at in range(count) if _crosses(at, track, start, finish)}
     for at in range(count):

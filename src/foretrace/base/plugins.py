@@ -23,8 +23,8 @@ from functools import cache, wraps
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from foretrace.base.errors import warn
 from foretrace.base.files import module_names
-from foretrace.base.notices import warn
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from foretrace.base import notices
-from foretrace.base.errors import UsageError
+from foretrace.base.errors import UsageError, report, show_with
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -454,9 +453,9 @@ def on_terminal() -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    notices.show_with(ProgressLine())
+    show_with(ProgressLine())
     try:
         yield
     finally:
-        notices.report()
-        notices.show_with(None)
+        report()
+        show_with(None)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.base.errors import UsageError
-from foretrace.base.notices import in_ci
+from foretrace.base.errors import UsageError, in_ci
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:

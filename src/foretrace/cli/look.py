@@ -215,8 +215,8 @@ def _region(
 ) -> list[Table]:
     """The region of a trace; with others, what it launches in each, side by side."""
     from foretrace.learn.ladder import rungs
+    from foretrace.look.groups import of_region
     from foretrace.look.lines import beside_page, region_page
-    from foretrace.look.sequences import of_region
 
     traces = [reading.trace(each, captures if each is given[0] else None) for each in given]
     if len(traces) == 1:

@@ -23,9 +23,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.base import notices
 from foretrace.base.budget import Limits, clock
-from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.errors import MissingError, UsageError, report
 from foretrace.base.units import bytes_text, span_text, whole
 from foretrace.jobs.reduce import answer, size_of
 from foretrace.jobs.whole_job import FileAnswer
@@ -107,13 +106,13 @@ def read_progress(answers: Answers, sizes: Mapping[str, int]) -> Iterator[FileAn
         left = (clock() - begun) * (total - read) / read if read else 0
         amount = f", {bytes_text(read)} of {bytes_text(total)}" if total else ""
         wait = f", {span_text(left)} left" if left >= 1 else ""
-        notices.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
+        report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
         if found.part is None:
             yield found
         else:
             facts = replace(found.part.facts, file_bytes=sizes[path])
             yield FileAnswer(replace(found.part, facts=facts))
-    notices.report()
+    report()
 
 
 def local_answers(files: Mapping[str, int], limits: Limits, cache: bool) -> Answers:

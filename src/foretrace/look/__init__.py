@@ -48,12 +48,10 @@ def summarize(trace: Trace, steering: Steering | None = None) -> Overview:
     from foretrace.look import lines
     from foretrace.look.document import document
     from foretrace.look.fixes import predicted, predicted_on_cpu
-    from foretrace.look.groups import group_rows, of_first_screen
-    from foretrace.look.measured_step import WORTH, measured, whole_ns
-    from foretrace.look.on_cpu import cpu_tree
+    from foretrace.look.groups import group_rows, of_first_screen, sequences
+    from foretrace.look.measured_step import WORTH, cpu_tree, measured, whole_ns
     from foretrace.look.rules import run_all
     from foretrace.look.savings import entries, time_of, with_savings, without_profiler
-    from foretrace.look.sequences import sequences
     from foretrace.look.steering import Steering
     from foretrace.look.trust import trust
     from foretrace.trace.bounds import unprofiled_step_ns

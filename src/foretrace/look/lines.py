@@ -57,6 +57,7 @@ from foretrace.look.documents import (
 from foretrace.look.finding import Finding
 from foretrace.look.fixes import Predicted
 from foretrace.look.fixes.whole_step import COMPILED
+from foretrace.look.groups import of_region
 from foretrace.look.measured_step import (
     FIRST_USE,
     HARDLY,
@@ -64,14 +65,15 @@ from foretrace.look.measured_step import (
     WORTH,
     MeasuredStep,
     captured,
+    cpu_groups,
+    cpu_lines,
+    cpu_tree,
     measured,
     saving_text,
     title_of,
     whole_ns,
 )
-from foretrace.look.on_cpu import cpu_groups, cpu_lines, cpu_tree
 from foretrace.look.savings import SURELY, next_fix
-from foretrace.look.sequences import of_region
 from foretrace.look.steering import FIX, IGNORED, RULE
 from foretrace.look.trust import MILD, trust_lines
 from foretrace.read.recordings import SHORT

@@ -14,9 +14,9 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace.base import budget, notices, plugins
+from foretrace.base import budget, plugins
 from foretrace.base.budget import Limits, keeps_everything
-from foretrace.base.errors import TraceError
+from foretrace.base.errors import TraceError, report
 from foretrace.look.documents import SCHEMA, LookSet, Overview
 from foretrace.look.steering import Steering
 from foretrace.read import cache as store
@@ -78,9 +78,9 @@ def _made(
         )
         from foretrace.look import summarize
 
-        notices.report("applying the rules")
+        report("applying the rules")
         found = summarize(trace, steering)
-        notices.report()
+        report()
         if cache:
             with budget.waiting():  # an entry is written whole
                 program = _program(wanted, captures, steering)
@@ -183,14 +183,14 @@ def look_set(
     left_out = [refused(each, problem) for each, problem in folder.problems]
     paths, looks, members = folder.traces, [], []
     for done, found in enumerate(overviews(paths, limits, cache, steering), start=1):
-        notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
+        report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
             left_out.append(found)
             continue
         looks.append(found.look)
         trace = found.look.trace
         members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns, found.job))
-    notices.report()
+    report()
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(

@@ -18,8 +18,7 @@ from foretrace.look.finding import Finding
 from foretrace.look.fixes import as_uncertain
 from foretrace.look.groups import RECORDING, group_rows, of_recording
 from foretrace.look.lines import fixes_table, folded, sections
-from foretrace.look.measured_step import saving_text
-from foretrace.look.on_cpu import COMPUTES, cpu_groups
+from foretrace.look.measured_step import COMPUTES, cpu_groups, saving_text
 from foretrace.look.rules import rules
 from foretrace.look.savings import code_in, next_fix
 from foretrace.pages.page_tables import Bar, TableData, shown

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
 from foretrace.base.budget import Limits
+from foretrace.base.errors import report
 from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.tables import Tables
 
@@ -34,7 +35,7 @@ def read(
         except ReadAlone:
             document, ledger = _read(path, bounds)
         budget.check()
-        notices.report("building the tables")
+        report("building the tables")
         # brings NumPy and Polars, which must not be loaded before workers are forked
         from foretrace.read.kineto.assemble import assemble
 

@@ -24,9 +24,9 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
 from foretrace.base.budget import RATIO_FREE_BYTES, Limits, raised_by
-from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.errors import LimitError, TraceError, report
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
 from foretrace.read.ledger import LedgerBuilder
@@ -195,7 +195,7 @@ def reported(path: str) -> Watch:
 
     def watch(done: int, size: int) -> None:
         of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-        notices.report(f"reading {bytes_text(done)}{of}: {path}")
+        report(f"reading {bytes_text(done)}{of}: {path}")
 
     return watch
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretrace.base import budget
+from foretrace.base.errors import warn
 from foretrace.base.files import clear_abandoned, replacing
-from foretrace.base.notices import warn
 from foretrace.base.patterns import regex
 from foretrace.read.bytestream import UNPACKED
 

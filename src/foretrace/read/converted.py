@@ -27,8 +27,8 @@ from typing import Any
 from msgspec import DecodeError, Struct, field
 from msgspec.json import decode, encode
 
-from foretrace.base import budget, notices
-from foretrace.base.errors import TraceError
+from foretrace.base import budget
+from foretrace.base.errors import TraceError, report
 from foretrace.base.patterns import regex
 from foretrace.read.ledger import LedgerBuilder
 
@@ -42,7 +42,7 @@ def listed(events: Iterator[Event], label: str) -> Iterator[bytes]:
     while block := list(islice(events, _AT_ONCE)):
         yield comma + encode(block)[1:-1]
         comma, done = b",", done + len(block)
-        notices.report(f"reading {done:,} events: {label}")
+        report(f"reading {done:,} events: {label}")
         budget.check()
 
 

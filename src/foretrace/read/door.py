@@ -21,9 +21,8 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.base import notices
 from foretrace.base.budget import Limits, ceiling
-from foretrace.base.errors import ForetraceError, TraceError, UsageError, printable
+from foretrace.base.errors import ForetraceError, TraceError, UsageError, printable, report
 from foretrace.read import captures
 from foretrace.read.bytestream import (
     SMALL,
@@ -390,7 +389,7 @@ def _archive(path: str) -> TraceError:
 
 def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file of a folder cannot be a trace, by its first bytes; None when it looks like one."""
-    notices.report(f"finding traces: {path}")
+    report(f"finding traces: {path}")
     try:
         with ceiling(path, limits):
             return _problem(path, first_bytes(path, limits, _PEEK, _TRACE), limits)

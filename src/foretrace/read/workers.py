@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from typing import TypeVar
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
+from foretrace.base.errors import leave_out, warned
 
 T = TypeVar("T")
 _WAITING = 2  # files for each process: one is read, the next is ready
@@ -49,7 +50,7 @@ def _until_one_dies(
 ) -> Generator[tuple[str, T], None, list[str]]:
     """Answers until the queue is empty, or a process dies; returns the files that it cost."""
     others = set(active_children())
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (notices.warned(), prepare))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (warned(), prepare))
     reading: dict[Future[T], str] = {}
     try:
         while queue or reading:
@@ -77,7 +78,7 @@ def _begin(said: frozenset[str], prepare: Callable[[], object]) -> None:
     """A process that reads keeps to its ceilings, and repeats no notice."""
     prepare()
     budget.arm()
-    notices.leave_out(said)
+    leave_out(said)
 
 
 @contextmanager

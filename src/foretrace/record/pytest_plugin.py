@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foretrace.base import files
-from foretrace.base.errors import UsageError
-from foretrace.base.notices import in_ci
+from foretrace.base.errors import UsageError, in_ci
 from foretrace.base.units import plural
 from foretrace.record.profiling.patches import KERNEL_NAMES, applied
 

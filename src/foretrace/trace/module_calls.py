@@ -18,9 +18,9 @@ import numpy as np
 
 from foretrace.base.patterns import regex
 from foretrace.trace.autograd import AutogradNodes
+from foretrace.trace.host import Paths
 from foretrace.trace.intervals import Bools, Ints
 from foretrace.trace.recording import Recording
-from foretrace.trace.tree import Paths
 
 PREFIX = "nn.Module: "
 OUTSIDE, UNKNOWN = "outside modules", "module not known"

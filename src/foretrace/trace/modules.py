@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from foretrace.base.arrays import filled
 from foretrace.trace.analysis import Analysis
 from foretrace.trace.flame import FlameViews
-from foretrace.trace.host import Host
+from foretrace.trace.host import Host, Paths, summed
 from foretrace.trace.intervals import Bools, Ints, union_length
 from foretrace.trace.metadata import device_of
 from foretrace.trace.module_calls import PASSES, Owners, class_of
-from foretrace.trace.tree import Paths, summed
 from foretrace.trace.utilization import ideal_times
 
 CPU = 0  # c10::DeviceType

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import cache as once
 from typing import TYPE_CHECKING
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
 from foretrace.base.budget import Limits, keeps_everything
-from foretrace.base.errors import TraceError
+from foretrace.base.errors import TraceError, report
 from foretrace.base.version import __version__
 from foretrace.read import captures as captures_of
 from foretrace.read.door import Opened, TraceFolder, one_trace, open_any
@@ -130,7 +130,7 @@ def load_alone(
         try:
             tables = sources.read(wanted, bounds, meanwhile)
         finally:
-            notices.report()
+            report()
         if keep:
             with budget.waiting():  # an entry is written whole
                 store.save(wanted, stamp, tables)

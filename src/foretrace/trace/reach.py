@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from foretrace.trace.host import summed
 from foretrace.trace.intervals import Ints
 from foretrace.trace.recording import Recording
-from foretrace.trace.tree import summed
 
 # Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
 # like are views only when there is nothing to copy, which is why a call must also be seen to launch

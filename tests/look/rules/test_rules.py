@@ -16,8 +16,7 @@ import pytest
 from foretrace.look import rules as analyses
 from foretrace.look.finding import STATES, Finding, Rule
 from foretrace.look.fixes import fixes
-from foretrace.look.rules import NEEDS, rules
-from foretrace.look.rules._seen import RANGES, ranges
+from foretrace.look.rules import NEEDS, RANGES, ranges, rules
 from foretrace.trace.idle import Idle
 from foretrace.trace.trace import Trace
 from look.rules.examples import EXAMPLES, Example

@@ -32,7 +32,7 @@ ROOFS = MeasuredRoofs(
 @pytest.fixture(autouse=True)
 def roofs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
-    monkeypatch.setattr("foretrace.base.notices._said", set())
+    monkeypatch.setattr("foretrace.base.errors._said", set())
     devices._loaded.cache_clear()
     yield tmp_path
     devices._loaded.cache_clear()

@@ -15,9 +15,8 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct, field
 
-from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.errors import MissingError, UsageError, warn
 from foretrace.base.files import write_bytes
-from foretrace.base.notices import warn
 from foretrace.base.patterns import regex
 from foretrace.check import baseline
 from foretrace.check.verdict import Verdict

@@ -22,8 +22,7 @@ from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.look.documents import FixEntry
 from foretrace.look.finding import Finding
-from foretrace.look.fixes._host import CpuStep
-from foretrace.look.fixes._step import Fix, Proposal, Step, both
+from foretrace.look.fixes._step import CpuStep, Fix, Proposal, Step, both
 from foretrace.trace import bounds, replay
 from foretrace.trace.bounds import measured_spans
 from foretrace.trace.cpu_ops import cpu_call, runs_on_cpu

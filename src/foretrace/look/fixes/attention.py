@@ -9,17 +9,18 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.units import plural
-from foretrace.look.fixes._host import CpuStep, dense
 from foretrace.look.fixes._step import (
     USUAL,
     WORST,
     Changes,
+    CpuStep,
     NewTimes,
     Proposal,
     Proposals,
     Speed,
     Step,
     at_speeds,
+    dense,
     fix,
     joined,
     replacing,

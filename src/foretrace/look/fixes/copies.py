@@ -12,34 +12,32 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
-from foretrace.look.fixes._host import (
-    LOADER,
-    CpuStep,
-    HostCopy,
-    cast_in,
-    copies,
-    host_copies,
-    link_rate,
-    share,
-    tops,
-    waited,
-)
 from foretrace.look.fixes._step import (
     BEST,
     GAP_NS,
+    LOADER,
     USUAL,
     WORST,
+    CpuStep,
+    HostCopy,
     Proposal,
     Proposals,
     Speed,
     Step,
     at_speeds,
+    cast_in,
+    copies,
     fix,
+    host_copies,
     joined,
+    link_rate,
     of_each,
+    share,
     shown,
+    tops,
+    waited,
 )
-from foretrace.look.rules._seen import LAYOUT
+from foretrace.look.rules import LAYOUT
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import OpCall, Tensor, short_type

@@ -10,22 +10,24 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.units import plural, times_text
-from foretrace.look.fixes._host import CpuStep, dense, tops
 from foretrace.look.fixes._step import (
     BEST,
     STARTING_NS,
     USUAL,
+    CpuStep,
     Proposal,
     Proposals,
     Speed,
     Step,
     at_speeds,
+    dense,
     fix,
     joined,
     shown,
+    tops,
 )
 from foretrace.look.fixes.precision import is_double
-from foretrace.look.rules._seen import bare
+from foretrace.look.rules import bare
 from foretrace.look.rules.matmuls import PLAIN_MATMULS, is_plain, misaligned
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import GraphChange

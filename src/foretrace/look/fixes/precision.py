@@ -6,23 +6,24 @@ from collections.abc import Callable
 from functools import partial
 
 from foretrace.base.units import plural
-from foretrace.look.fixes._host import CpuStep, dense
 from foretrace.look.fixes._step import (
     BEST,
     SPEEDS,
     STARTING_NS,
     WORST,
     Changes,
+    CpuStep,
     Proposal,
     Proposals,
     Speed,
     Step,
+    dense,
     fix,
     joined,
     of_each,
 )
 from foretrace.look.fixes.attention import attention_change, wide_attention
-from foretrace.look.rules._seen import LAYOUT
+from foretrace.look.rules import LAYOUT
 from foretrace.look.rules.matmuls import TF32_SETTINGS, is_plain, is_tf32, misaligned, odd_sizes
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import GraphChange

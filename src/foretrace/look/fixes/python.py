@@ -11,29 +11,27 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.units import percent_text, plural, whole
-from foretrace.look.fixes._host import (
+from foretrace.look.fixes._step import (
     LOADER,
     LONG_NS,
     MATMULS,
     CpuStep,
-    dense,
-    elements,
-    loading,
-    pauses,
-    share,
-    tops,
-)
-from foretrace.look.fixes._step import (
     Proposal,
     Proposals,
     Step,
     Stretches,
     both,
+    dense,
+    elements,
     fix,
+    loading,
     of_each,
+    pauses,
+    share,
     shown,
+    tops,
 )
-from foretrace.look.rules._seen import matmul_ns
+from foretrace.look.rules import matmul_ns
 from foretrace.read.run_record import content_beside
 from foretrace.trace.intervals import Bools, Floats, Ints
 from foretrace.trace.replay import GraphChange

@@ -12,29 +12,27 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text, plural
-from foretrace.look.fixes._host import (
+from foretrace.look.fixes._step import (
     LONG_NS,
     MATMULS,
     CpuStep,
-    cast_in,
-    dense,
-    outermost_move,
-    tops,
-)
-from foretrace.look.fixes._step import (
     Events,
     Proposal,
     Proposals,
     Speed,
     Step,
     at_speeds,
+    cast_in,
+    dense,
     fix,
     joined,
     of_each,
+    outermost_move,
     shown,
+    tops,
 )
 from foretrace.look.fixes.python import repeats
-from foretrace.look.rules._seen import bare
+from foretrace.look.rules import bare
 from foretrace.look.rules.training import FEW_KERNELS, FUSED, HAVE_COMPILE, HAVE_FUSED, pass_count
 from foretrace.trace import replay
 from foretrace.trace.autograd import ENGINE, STEP, closure_ends

@@ -8,25 +8,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.base.units import bytes_text, plural
-from foretrace.look.fixes._host import (
+from foretrace.look.fixes._step import (
     LONG_NS,
     CpuStep,
     HostCopy,
-    copies,
-    elements,
-    host_copies,
-    tops,
-    waited,
-)
-from foretrace.look.fixes._step import (
     Proposal,
     Proposals,
     Step,
     Stretches,
     both,
+    copies,
+    elements,
     fix,
+    host_copies,
     of_each,
     shown,
+    tops,
+    waited,
 )
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import GraphChange

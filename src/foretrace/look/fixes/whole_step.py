@@ -13,7 +13,6 @@ from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, plural, time_text
 from foretrace.look import rules
 from foretrace.look.finding import Finding, Rule
-from foretrace.look.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.look.fixes._step import (
     Changes,
     Proposal,
@@ -21,10 +20,14 @@ from foretrace.look.fixes._step import (
     Step,
     Stretches,
     fix,
+    issuing,
     of_each,
+    optimizing,
+    share,
     shown,
+    waits_text,
 )
-from foretrace.look.rules._seen import traffic_of
+from foretrace.look.rules import traffic_of
 from foretrace.look.rules.fusion import COMPILED_CALL_NS, MATMULS, REACH, chains
 from foretrace.read.compiler import rows as compiled
 from foretrace.trace.arguments import made, operands

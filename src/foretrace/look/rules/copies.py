@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.base.units import bytes_text, plural, time_text, times_text
-from foretrace.look.rules._seen import (
+from foretrace.look.rules import (
     BACKWARD,
     LAYOUT,
     LISTED,

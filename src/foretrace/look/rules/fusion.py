@@ -15,7 +15,7 @@ from foretrace import why
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, percent_text, plural, time_text, times_text
 from foretrace.look.finding import Finding
-from foretrace.look.rules._seen import (
+from foretrace.look.rules import (
     LISTED,
     Found,
     Seen,

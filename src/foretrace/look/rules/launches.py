@@ -9,7 +9,7 @@ import numpy as np
 
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text, times_text
-from foretrace.look.rules._seen import LISTED, Facts, Found, Seen, bare, listing, rule
+from foretrace.look.rules import LISTED, Facts, Found, Seen, bare, listing, rule
 from foretrace.trace import bounds
 from foretrace.trace.idle import Idle
 from foretrace.trace.intervals import IntervalUnion, Ints, split_by

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import counted
 from foretrace.base.units import bytes_text, flops_text, percent_text, plural, time_text
-from foretrace.look.rules._seen import (
+from foretrace.look.rules import (
     BACKWARD,
     LISTED,
     Facts,

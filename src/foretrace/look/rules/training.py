@@ -9,7 +9,7 @@ import numpy as np
 
 from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
-from foretrace.look.rules._seen import Found, Seen, bare, rule
+from foretrace.look.rules import Found, Seen, bare, rule
 from foretrace.trace.autograd import STEP, in_closure
 from foretrace.trace.intervals import Ints
 from foretrace.trace.trace import Trace

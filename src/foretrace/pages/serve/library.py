@@ -25,10 +25,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base import budget, notices
+from foretrace.base import budget
 from foretrace.base.arrays import distinct
 from foretrace.base.budget import Limits
-from foretrace.base.errors import ForetraceError, LimitError, UsageError
+from foretrace.base.errors import ForetraceError, LimitError, UsageError, report, show_with
 from foretrace.base.terminal import plain
 from foretrace.look.steering import Steering
 from foretrace.pages.changes import MARKS, Compared, compared
@@ -118,9 +118,9 @@ def prepared(
 ) -> tuple[PreparedTrace, Trace]:
     """What the viewer keeps of a trace, and the trace."""
     trace = opening.open_file(entry.path, limits, cache)
-    notices.report("laying out the timeline")
+    report("laying out the timeline")
     timeline = Timeline(trace)
-    notices.report("applying the rules")
+    report("applying the rules")
     outline = timeline.outline(timeline.typical_step)
     shown = facts(trace, entry.label, outline, steering)
     answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
@@ -172,7 +172,7 @@ def _begin(sender: Connection) -> None:
             with suppress(OSError):
                 sender.send(text)
 
-    notices.show_with(send)
+    show_with(send)
 
 
 MOST_OPEN = 4  # the least recently used is closed for the next

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from foretrace.base import notices
+from foretrace.base.errors import warn
 from foretrace.record.profiling.window import batch
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _graph(name: str, call: Call) -> Call | None:
             call()
     except RuntimeError as problem:  # for example a contender that replays graphs of its own
         torch.cuda.synchronize()
-        notices.warn(f"{name} is timed without a CUDA graph: {str(problem).splitlines()[0]}")
+        warn(f"{name} is timed without a CUDA graph: {str(problem).splitlines()[0]}")
         return None
     replay: Call = graph.replay
     return replay

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from foretrace.base import notices
-from foretrace.base.errors import ForetraceError, LimitError, TraceError
+from foretrace.base.errors import ForetraceError, LimitError, TraceError, warn
 from foretrace.read.tables import Tables
 from foretrace.trace.arguments import Arguments
 from foretrace.trace.gpu import Gpu
@@ -86,7 +85,7 @@ class CompiledTrace:
             raise
         except Exception as problem:  # noqa: BLE001 - a log nobody has seen must not cost a trace
             what = f"{type(problem).__name__}: {problem}"
-            notices.warn(f"the compiler's records beside {self.path} are not used: {what}")
+            warn(f"the compiler's records beside {self.path} are not used: {what}")
             self.use(None)
             return {}
 

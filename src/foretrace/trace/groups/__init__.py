@@ -21,8 +21,15 @@ from msgspec import Struct
 
 from foretrace.base import plugins
 from foretrace.trace.autograd import AutogradNodes
-from foretrace.trace.groups._group import Distinct, GpuWork, Pattern, Sequence, WorkGroup, is_matmul
-from foretrace.trace.groups.table import GROUPS
+from foretrace.trace.groups.table import (
+    GROUPS,
+    Distinct,
+    GpuWork,
+    Pattern,
+    Sequence,
+    WorkGroup,
+    is_matmul,
+)
 from foretrace.trace.intervals import Bools, Ints
 from foretrace.trace.module_calls import ModuleCalls
 

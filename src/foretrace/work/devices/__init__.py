@@ -22,9 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.base.errors import UsageError
+from foretrace.base.errors import UsageError, warn
 from foretrace.base.files import write_bytes
-from foretrace.base.notices import warn
 
 
 class MeasuredRates(Struct, frozen=True):
