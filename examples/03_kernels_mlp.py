@@ -22,7 +22,7 @@ the plain GeGLU in their place, and the files say `plain`.
 import article
 import torch
 
-from foretrace.learn.ladder.gated_mlps import gated_mlp, source_text
+from foretrace.learn.ladder.builders import gated_mlp, source_text
 
 
 def main() -> None:

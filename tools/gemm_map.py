@@ -34,11 +34,11 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from foretrace.base.files import replacing, write_bytes
-from foretrace.record.experiments.roofs.measured_roofs import environment
+from foretrace.record.experiments.roofs import environment
 from foretrace.work import devices, families
 from foretrace.work.gemms import table
 from foretrace.work.gemms.documents import NARROW, MatmulSize
-from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.work.gemms.table import DTYPES, EPILOGUES, LAYOUTS
 from foretrace.work.kernel import KernelId
 
 Row = dict[str, Any]

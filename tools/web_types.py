@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from foretrace.learn.lessons.html import LessonPage
+from foretrace.learn.lessons.documents import LessonPage
 from foretrace.pages.job_report import JobPage
 from foretrace.pages.memory_html import SnapshotPage
 from foretrace.pages.page_tables import TablesPage

@@ -36,7 +36,7 @@ SOURCES = HERE.parents[2] / "src/foretrace/kernels"
 
 def digest() -> str:
     """Of all that a compiled kernel depends on: its source, its variants, this file and Triton."""
-    variants = (SOURCES / "activations.py", SOURCES / "tune.py", HERE)
+    variants = (SOURCES / "glu.py", SOURCES / "tune.py", HERE)
     texts = [path.read_bytes() for path in (*sorted((SOURCES / "device").glob("*.py")), *variants)]
     return hashlib.sha256(b"\0".join([*texts, version("triton").encode()])).hexdigest()
 
@@ -45,11 +45,14 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
     """(name, kernel, constexprs in order, options) of everything that can be launched on `arch`."""
     from foretrace.kernels import ACTIVATIONS
     from foretrace.kernels.device import pointwise as p
-    from foretrace.kernels.device.gradient import gradient_tma_kernel
-    from foretrace.kernels.device.narrow import split_kernel
-    from foretrace.kernels.device.outer import outer_kernel
+    from foretrace.kernels.device.matmuls import (
+        gate_up_kernel,
+        gate_up_tma_kernel,
+        gradient_tma_kernel,
+        outer_kernel,
+        split_kernel,
+    )
     from foretrace.kernels.device.padding import pad_kernel
-    from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
     from foretrace.kernels.tune import CANDIDATES
 
     plain = {"num_warps": 4, "enable_fp_fusion": True}
@@ -99,10 +102,12 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
 
 
 def _specialised(part: str, t: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
-    from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
+    from foretrace.kernels.device.pingpong import (
+        gate_up_pingpong_kernel,
+        gradient_pingpong_kernel,
+        whole_pingpong_kernel,
+    )
     from foretrace.kernels.device.specialised import options
-    from foretrace.kernels.device.whole_pingpong import whole_pingpong_kernel
 
     cut = (t.bm, t.bn, t.bk, t.group, t.stages, t.split)
     if part == "gradient":

@@ -33,7 +33,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_layout(repository: Path) -> None:
     assert f'name = "{NAME}"' in (repository / "build.toml").read_text()
     for place in (repository / "torch-ext" / PYTHON_NAME, repository / "build" / "torch-universal"):
-        for name in ("__init__.py", "layers.py", "device/projection.py", "tables/nvidia-h200.json"):
+        for name in ("__init__.py", "layers.py", "device/matmuls.py", "tables/nvidia-h200.json"):
             assert (place / name).is_file()
         for source in place.rglob("*.py"):
             assert "import foretrace" not in source.read_text()

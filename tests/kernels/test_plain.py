@@ -25,8 +25,8 @@ from foretrace.kernels import (
     support,
     swiglu,
 )
-from foretrace.kernels.activations import activation_named
 from foretrace.kernels.case import CallCase
+from foretrace.kernels.glu import activation_named
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.kernels.device.views import StridedView, view_of
+from foretrace.kernels.device.apply import StridedView, view_of
 from sweep import examples
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("triton.experimental.gluon")
 from foretrace.kernels import steps
 from foretrace.kernels.case import CallCase
 from foretrace.kernels.device import specialised, workspace
-from foretrace.kernels.device.whole_pingpong import dealt, gate_tile
+from foretrace.kernels.device.pingpong import dealt, gate_tile
 from foretrace.kernels.tune import CANDIDATES
 
 Dims = tuple[int, int, int, int, int]

@@ -34,7 +34,7 @@ class _GatedMlp(ModuleSwitch):
         dtype = module_dtype(module)
         if (name := str(dtype).removeprefix("torch.")) not in ("bfloat16", "float16"):
             return f"the MLPs are {name}, not bfloat16 or float16"
-        from foretrace.kernels.activations import ACTIVATIONS
+        from foretrace.kernels.glu import ACTIVATIONS
         from foretrace.kernels.support import why_not
 
         reason = why_not(parts[0].weight.device, dtype)

@@ -92,11 +92,10 @@ def command(
                     raise
                 use.say(str(problem))
         if target:
-            from foretrace.learn.lessons.html import lesson_html
-            from foretrace.learn.lessons.lesson_page import answer_key
+            from foretrace.learn.lessons.lesson_page import lesson_html, lesson_page
             from foretrace.pages.page import write_page
 
-            page = lesson_html([answer_key(*each) for each in chosen])
+            page = lesson_html([lesson_page(*each) for each in chosen])
             traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
             click.echo(str(write_page(target, page, traces)))
         else:

@@ -12,8 +12,7 @@ bench tune` measures it, `hub` writes a Hugging Face kernel repository.
 """
 
 from foretrace.kernels import layers
-from foretrace.kernels.activations import ACTIVATIONS, gated_reference
-from foretrace.kernels.glu import gated, geglu, reglu, swiglu
+from foretrace.kernels.glu import ACTIVATIONS, gated, gated_reference, geglu, reglu, swiglu
 from foretrace.kernels.mlp import gated_mlp, mlp_reference
 from foretrace.kernels.module import GeGLUMLP
 from foretrace.kernels.support import PlainRoute

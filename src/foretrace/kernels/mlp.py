@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from foretrace.kernels import steps
-from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
 from foretrace.kernels.case import GRID, CallCase, Size, order_of
+from foretrace.kernels.glu import ACTIVATIONS, activation_named, gated_reference
 from foretrace.kernels.routes import (
     ALL_LIBRARY,
     LINE,

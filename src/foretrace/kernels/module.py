@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
+from foretrace.kernels.glu import ACTIVATIONS, activation_named, gated_reference
 from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.support import note_once
 

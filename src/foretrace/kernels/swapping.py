@@ -20,8 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from foretrace.kernels.activations import ACTIVATIONS, gated_reference
-from foretrace.kernels.glu import gated
+from foretrace.kernels.glu import ACTIVATIONS, gated, gated_reference
 from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.module import stack
 

@@ -25,7 +25,7 @@ from foretrace.kernels.case import CallCase, Size
 from foretrace.kernels.glu import gated
 from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, MeasuredRoute, Route
 from foretrace.kernels.support import HAVE_TRITON
-from foretrace.record.experiments.timing import call_times, device_times
+from foretrace.record.experiments.machine import call_times, device_times
 
 if HAVE_TRITON:
     from foretrace.kernels.device.padding import pad

@@ -14,7 +14,7 @@ import pytest
 import foretrace.read.recordings
 from foretrace.base.errors import MissingError
 from foretrace.learn import ladder
-from foretrace.learn.ladder.rungs import file_name
+from foretrace.learn.ladder import file_name
 from foretrace.record.rung import COMPILED, Choice, Rung, Setup
 from sweep import looped
 

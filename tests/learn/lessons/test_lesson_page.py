@@ -15,8 +15,8 @@ import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.learn.lessons import lesson, lessons
-from foretrace.learn.lessons.documents import HowMany, StepKey
-from foretrace.learn.lessons.lesson_page import answer_key, predictable
+from foretrace.learn.lessons.documents import HowMany, PageStep
+from foretrace.learn.lessons.lesson_page import lesson_page, predictable
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.read.recordings import traces
 
@@ -39,7 +39,7 @@ def test_ranges_end_where_the_marker_says(each: Any, at: int) -> None:
     """The last number that hits and the first that does not, with every number of decimals."""
     sitting = Sitting(each, opened)
     step = each.steps[at]
-    (key,) = answer_key(Sitting(_only(each, at), opened)).steps
+    (key,) = lesson_page(Sitting(_only(each, at), opened)).steps
     for decimals, found in enumerate(key.ranges):
         for number, verdict in (
             (found.least, "hit"),
@@ -51,7 +51,7 @@ def test_ranges_end_where_the_marker_says(each: Any, at: int) -> None:
                 text = f"{number / 10**decimals:.{decimals}f}"
                 said = step.ask.holds.replace("{}", text)
                 assert sitting.scene(step).marked(said).verdict == verdict, said
-    assert key.marks[key.right].verdict == "hit"
+    assert key.replies[key.right].verdict == "hit"
 
 
 def _only(each: Any, at: int) -> Any:
@@ -124,9 +124,9 @@ def test_what_is_not_asked_says_why() -> None:
 
     each = lesson("1")
     here = replace(each, steps=(replace(each.steps[0], skipped="no GPU"), *each.steps[1:2]))
-    first, second = answer_key(Sitting(here, opened)).steps
-    assert isinstance(first, StepKey)
-    assert (first.kind, first.asked.skipped, first.marks) == ("skipped", "no GPU", {})
+    first, second = lesson_page(Sitting(here, opened)).steps
+    assert isinstance(first, PageStep)
+    assert (first.kind, first.asked.skipped, first.replies) == ("skipped", "no GPU", {})
     assert second.asked.code == each.steps[1].program.code
 
 

@@ -13,8 +13,7 @@ import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.documents import HowMany, LessonStep, PickOne, Predict
-from foretrace.learn.lessons.html import lesson_html
-from foretrace.learn.lessons.lesson_page import answer_key
+from foretrace.learn.lessons.lesson_page import lesson_html, lesson_page
 from foretrace.learn.lessons.lines import answer_text
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import DIGITS, Sitting
@@ -80,7 +79,7 @@ def sittings() -> list[Sitting]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("lessons") / "lessons.html"
     target.write_text(
-        lesson_html([answer_key(each, each.lesson.name) for each in sittings()]), encoding="utf-8"
+        lesson_html([lesson_page(each, each.lesson.name) for each in sittings()]), encoding="utf-8"
     )
     return target
 
@@ -196,7 +195,7 @@ def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_
     trace, target = tmp_path / "<b>.json", tmp_path / "own.html"
     trace.write_bytes(hostile.trace_bytes())
     sitting = own_sitting(ft.open(trace, cache=False))
-    target.write_text(lesson_html([answer_key(sitting)]), encoding="utf-8")
+    target.write_text(lesson_html([lesson_page(sitting)]), encoding="utf-8")
     browser.open(target.as_uri())
     assert differences(browser, sitting, 0) == []
     names = [name for name in hostile.NAMES.values() if "alert" in name]

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few calls instead of half a second of them: no test asserts a time."""
-    timing = import_module("foretrace.record.experiments.timing")
+    timing = import_module("foretrace.record.experiments.machine")
     monkeypatch.setattr(timing, "BATCH_NS", 1)
     monkeypatch.setattr(timing, "ROUNDS", 3)
 

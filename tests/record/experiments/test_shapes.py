@@ -21,11 +21,11 @@ from foretrace.cli import main  # noqa: E402
 from foretrace.compare.measure import Sample  # noqa: E402
 from foretrace.learn import ladder  # noqa: E402
 from foretrace.record.experiments import timing  # noqa: E402
+from foretrace.record.experiments.machine import Quartiles  # noqa: E402
 from foretrace.record.experiments.shapes import (  # noqa: E402
     fresh_compiler,
     shapes,
 )
-from foretrace.record.experiments.timing import Quartiles  # noqa: E402
 from foretrace.record.lab_documents import ShapesDocument  # noqa: E402
 from foretrace.record.rung import Choice  # noqa: E402
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: E402
 
 from foretrace.record.tries.applied import applied  # noqa: E402
 from foretrace.record.tries.applied.compiling import LOSSES  # noqa: E402
-from foretrace.record.tries.patch import patched  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
+from foretrace.record.tries.tournament import patched  # noqa: E402
 
 pytestmark = pytest.mark.torch
 LOGITS, CLASSES = torch.zeros(1000, 1000), torch.zeros(1000, dtype=torch.long)

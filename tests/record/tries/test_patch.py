@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.record.tries.patch import changed_lines, diff, line_to_write, patched
 from foretrace.record.tries.rounds import Edit
+from foretrace.record.tries.tournament import changed_lines, diff, line_to_write, patched
 
 SCRIPT = """import torch
 from torch.utils.data import DataLoader

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from foretrace.base.errors import UsageError  # noqa: E402
-from foretrace.record.tries import user_code  # noqa: E402
+from foretrace.record.tries import child  # noqa: E402
 
 CODE = """
 import their_other_file
@@ -57,7 +57,7 @@ def test_it_is_found_by_module_and_by_file(
 ) -> None:
     if place.startswith("{"):
         monkeypatch.chdir("/")
-    assert user_code.find(f"{place.format(folder=folder)}:work")() == 4
+    assert child.find(f"{place.format(folder=folder)}:work")() == 4
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_it_is_found_by_module_and_by_file(
 )
 @pytest.mark.usefixtures("folder")
 def test_what_it_may_return(name: str, shape: tuple[int, ...], result: object) -> None:
-    assert user_code.call_of(user_code.find(f"their_code:{name}"), same, *shape)() == result
+    assert child.call_of(child.find(f"their_code:{name}"), same, *shape)() == result
 
 
 @pytest.mark.usefixtures("folder")
@@ -85,9 +85,9 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
         compiled.append(thing)
         return thing
 
-    user_code.call_of(user_code.find("their_code:one"), compiler)
-    user_code.call_of(user_code.find("their_code:work"), compiler)
-    assert compiled == [str, user_code.find("their_code:work")]
+    child.call_of(child.find("their_code:one"), compiler)
+    child.call_of(child.find("their_code:work"), compiler)
+    assert compiled == [str, child.find("their_code:work")]
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
 @pytest.mark.usefixtures("folder")
 def test_what_is_not_there_is_wrong_usage(target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        user_code.find(target)
+        child.find(target)

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 from foretrace.record.tries.applied import applied  # noqa: E402
-from foretrace.record.tries.patch import line_to_write, patched  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
+from foretrace.record.tries.tournament import line_to_write, patched  # noqa: E402
 
 pytestmark = pytest.mark.torch
 torch.manual_seed(0)

@@ -10,8 +10,7 @@ from foretrace.base.errors import UsageError
 from foretrace.work.gemms import table
 from foretrace.work.gemms.answers import explain_shape, parse_size, plane
 from foretrace.work.gemms.documents import MatmulSize
-from foretrace.work.gemms.kinds import DTYPES
-from foretrace.work.gemms.table import FAR, Boundary, crossed, differing, point_of
+from foretrace.work.gemms.table import DTYPES, FAR, Boundary, crossed, differing, point_of
 
 MAP = table.shipped()
 GATE, DOWN = MatmulSize(8192, 3072, 768), MatmulSize(8192, 768, 3072)

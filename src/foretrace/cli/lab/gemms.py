@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli import _options as use
-from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.work.gemms.table import DTYPES, EPILOGUES, LAYOUTS
 
 
 @click.command("gemms", epilog="See: foretrace docs gemms")

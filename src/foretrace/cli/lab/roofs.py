@@ -52,7 +52,7 @@ def command(
         from foretrace.record.profiling import need_torch
 
         need_torch()
-        from foretrace.record.experiments.roofs.measured_roofs import roofs
+        from foretrace.record.experiments.roofs import roofs
 
         document = roofs(device, use.say)
         place = devices.save_roofs(document, output)

@@ -103,7 +103,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     if captured.bundle is not None:
         click.echo(captured.bundle.text, err=True)
     if liger := record["rung"]["facts"].get("liger"):
-        from foretrace.learn.ladder.gated_mlps import source_text
+        from foretrace.learn.ladder.builders import source_text
 
         click.echo(source_text(liger), err=True)
     if no_look:

@@ -24,7 +24,7 @@ from foretrace.kernels.bench import contenders
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels.routes import plan
 from foretrace.kernels.tune import load, warm
-from foretrace.record.experiments.timing import call_times, captured, device_times
+from foretrace.record.experiments.machine import call_times, captured, device_times
 from foretrace.record.lab_documents import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 from foretrace.record.profiling.run_record import version_of
 

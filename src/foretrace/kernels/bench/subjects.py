@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.base.errors import UsageError
-from foretrace.kernels.activations import gated_reference
 from foretrace.kernels.case import Size
+from foretrace.kernels.glu import gated_reference
 from foretrace.kernels.mlp import mlp_reference
 
 Tensors = tuple[Tensor, ...]

@@ -3,7 +3,7 @@
 """`act(gate) * up` and its gradients, elementwise.
 
 Contiguous tensors are one long row (the `flat` kernels: few arguments, least host time); others go
-through the `strided` kernels, see `views`. Sizes and strides are run-time arguments and offsets are
+through the `strided` kernels, see `apply`. Sizes and strides are run-time arguments and offsets are
 64-bit, so a new shape compiles nothing. Where everything is a multiple of eight elements, sizes are
 passed in eights, which allows the compiler 16-byte loads.
 """

@@ -18,11 +18,14 @@ import triton
 from torch import Tensor
 
 from foretrace.kernels.case import CallCase, Tile
-from foretrace.kernels.device.gradient import gradient_tma_kernel
 from foretrace.kernels.device.launch import Launch, Variant, interpreted
-from foretrace.kernels.device.narrow import split_kernel
-from foretrace.kernels.device.outer import outer_kernel
-from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
+from foretrace.kernels.device.matmuls import (
+    gate_up_kernel,
+    gate_up_tma_kernel,
+    gradient_tma_kernel,
+    outer_kernel,
+    split_kernel,
+)
 from foretrace.kernels.device.workspace import memory_for_sums
 
 

@@ -16,12 +16,14 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from foretrace.kernels.case import SHORT, CallCase, Tile
-from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
-from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
 from foretrace.kernels.device.launch import Launch, TmaPlace, Variant
-from foretrace.kernels.device.pingpong import REGISTERS
+from foretrace.kernels.device.pingpong import (
+    REGISTERS,
+    gate_up_pingpong_kernel,
+    gradient_pingpong_kernel,
+    whole_pingpong_kernel,
+)
 from foretrace.kernels.device.products import count_tiles, multiprocessors, takes_tma
-from foretrace.kernels.device.whole_pingpong import whole_pingpong_kernel
 from foretrace.kernels.device.workspace import counters
 
 

@@ -30,8 +30,7 @@ from foretrace.learn.claims import (
     claims,
 )
 from foretrace.learn.claims import find as find_claim
-from foretrace.learn.ladder import run
-from foretrace.learn.ladder.rungs import STOPS, Stop, rung
+from foretrace.learn.ladder import STOPS, Stop, run, rung
 from foretrace.read import recordings
 from foretrace.read.run_record import read_run
 from foretrace.record.lab_documents import (

@@ -3,7 +3,7 @@
 A lesson (`Lesson`, which each file of `lessons/texts` holds) has text, code and questions, and no
 answer. An answer is a prediction in the language of `foretrace check`, and the trace marks it. Text
 may hold facts between braces (`{gelu time}`, `{A: gpu time}`), which are measured when the text is
-shown. A page has no trace to ask: it carries an answer key, every answer marked beforehand.
+shown. A page has no trace to ask: it carries every answer, marked beforehand.
 """
 
 from __future__ import annotations
@@ -202,48 +202,71 @@ class KnownMeasure(Struct, frozen=True):
     shown: str
 
 
-class Stated(Struct, frozen=True):
-    """How one prediction in words fares, and what was measured."""
+class PageReply(Struct, frozen=True):
+    """What is said to an answer; `misread` is what a wrong one overlooked."""
 
     verdict: str
-    measured: str
+    said: str
+    misread: str
 
 
-class Predictable(Struct, frozen=True):
-    """What a page can mark of free predictions.
+class PageLane(Struct, frozen=True):
+    """A lane: label, start, end, number and whether it decides, of each slice."""
 
-    `statements` are whole predictions in lower case; one that ends in `*` is for every value that
-    no other names.
+    name: str
+    slices: list[tuple[str, int, int, int, bool]]
+
+
+class PageDrawing(Struct, frozen=True):
+    """One call: its lanes, and what the legend says."""
+
+    region: str
+    length_ns: int
+    lanes: list[PageLane]
+    length: str
+    decides: str
+    others: str
+
+
+class PagePredictable(Struct, frozen=True):
+    """What the page can mark of free predictions.
+
+    `statements` are whole predictions in lower case, each with its verdict and the place of its
+    text in `texts`; one that ends in `*` is for every value that no other names.
     """
 
     measures: dict[str, KnownMeasure]
-    statements: dict[str, Stated]
+    statements: dict[str, tuple[str, int]]
+    texts: list[str]
 
 
-class StepKey(Struct, frozen=True):
-    """A question and its answers; `kind` is choice, number, prediction, or skipped (not asked).
+class PageStep(Struct, frozen=True):
+    """A question, how to mark an answer to it, and what is shown then; a skipped one has neither.
 
-    `marks` has each choice by its digit; or the right number, numbers that people give, and under
-    "" any other. `ranges` has the right numbers without decimals, with one, with two, …; the first
-    of these alone where a whole number is asked. Of a prediction `marks` has an example, for what
-    it shows.
+    `kind` is choice, number, prediction, or skipped. `replies` has each choice by its digit; or the
+    right number, numbers that people give, and under "" any other; of a prediction an example.
+    `ranges` has the right numbers without decimals, with one, with two, …; the first of these alone
+    where a whole number is asked. `has_gpu` is whether the table has columns of the GPU.
     """
 
     asked: AskedStep
     kind: str
-    marks: dict[str, MarkedAnswer]
-    right: str
-    ranges: list[RightRange] = field(default_factory=list)
-    predictable: Predictable | None = None
+    right: str = ""
+    replies: dict[str, PageReply] = {}
+    ranges: list[RightRange] = []
+    predictable: PagePredictable | None = None
+    drawing: PageDrawing | None = None
+    row: AverageRow | None = None
+    has_gpu: bool = False
 
 
-class LessonKey(Struct, frozen=True):
+class LessonPage(Struct, frozen=True):
     """A lesson with every answer; progress has it under `kept_as`, if at all."""
 
     number: int
     kept_as: str
     title: str
-    steps: list[StepKey]
+    steps: list[PageStep]
     read: list[str]
 
 

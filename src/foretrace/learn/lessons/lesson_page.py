@@ -7,17 +7,18 @@ the cell of a notebook, in a frame that cannot reach the notebook and keeps no a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import ceil, floor
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from foretrace.base.display import View
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
+from foretrace.base.terminal import plain
 from foretrace.check import Guess
 from foretrace.check.traits import ABSENT, UNSTATED, Field, described, value_of, value_text
 from foretrace.check.words import (
@@ -35,18 +36,22 @@ from foretrace.learn.lessons.documents import (
     AskedStep,
     HowMany,
     KnownMeasure,
-    LessonKey,
+    LessonPage,
     LessonStep,
+    MarkedAnswer,
+    PageDrawing,
+    PageLane,
+    PagePredictable,
+    PageReply,
+    PageStep,
     PickOne,
-    Predictable,
     RightRange,
-    Stated,
-    StepKey,
 )
-from foretrace.learn.lessons.html import lesson_html
+from foretrace.learn.lessons.lines import WIDTH, answer_text, legend_parts, shown_lanes
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.scene import Scene
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_text
+from foretrace.pages.page import page
 from foretrace.trace import opening
 from foretrace.trace.trace import Trace
 from foretrace.work.families import MATMULS
@@ -56,35 +61,62 @@ _OTHER = "987654321"  # a number that nobody gives: how all the others fare
 _FURTHEST = 2**40  # where the search for the end of a range stops
 
 
-def answer_key(sitting: Sitting, kept_as: str = "") -> LessonKey:
+def lesson_html(lessons: Sequence[LessonPage]) -> str:
+    """The page of one lesson or several."""
+    title = lessons[0].title if len(lessons) == 1 else "Lessons"
+    return page(plain(title), {"kind": "lessons", "lessons": _safe(to_builtins(lessons))})
+
+
+def _safe(value: object) -> object:
+    """Each line of each text without marks that turn it around; what is no text as it is."""
+    if isinstance(value, dict):
+        return {key: _safe(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_safe(each) for each in value]
+    return "\n".join(map(plain, value.split("\n"))) if isinstance(value, str) else value
+
+
+def lesson_page(sitting: Sitting, kept_as: str = "") -> LessonPage:
     """Every question of a lesson with every answer; progress has it under `kept_as`, if at all."""
     lesson = sitting.lesson
     steps = [_step(sitting, at) for at in range(len(lesson.steps))]
-    return LessonKey(lesson.number, kept_as, lesson.title, steps, list(lesson.read))
+    return LessonPage(lesson.number, kept_as, lesson.title, steps, list(lesson.read))
 
 
-def _step(sitting: Sitting, at: int) -> StepKey:
+def _step(sitting: Sitting, at: int) -> PageStep:
     step, asked = sitting.lesson.steps[at], sitting.asked(at)
     if asked.skipped:
-        return StepKey(asked, "skipped", {}, "")
+        return PageStep(asked, "skipped")
     scene, asked = sitting.scene(step), structs.replace(asked, code=step.program.code)
     if isinstance(step.ask, PickOne):
         digits = DIGITS[: len(step.ask.choices)]
         marks = {digit: marked(step, digit, scene) for digit in digits}
-        return StepKey(asked, "choice", marks, marks["1"].right)
+        return _answered(PageStep(asked, "choice", marks["1"].right), marks)
     if isinstance(step.ask, HowMany):
         return _number(step, step.ask, scene, asked)
-    marks = {"": marked(step, "kernels >= 0", scene)}
-    return StepKey(
-        asked,
-        "prediction",
-        marks,
-        "",
-        predictable=predictable(scene, f"{step.ask.text} {step.hint} {step.why}"),
-    )
+    some = marked(step, "kernels >= 0", scene)
+    known = predictable(scene, f"{step.ask.text} {step.hint} {step.why}")
+    return _answered(PageStep(asked, "prediction", predictable=known), {"": some})
 
 
-def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> StepKey:
+def _answered(step: PageStep, marks: Mapping[str, MarkedAnswer]) -> PageStep:
+    """With what is said to each answer, and what decides it."""
+    some, replies = next(iter(marks.values())), dict[str, PageReply]()
+    for answer, mark in marks.items():
+        # a prediction is marked by the page, and the reason alone is the same for all
+        said = mark.why if step.kind == "prediction" else answer_text(mark)
+        replies[answer] = PageReply(mark.verdict, said, mark.misread)
+    lanes = [
+        PageLane(name, [(e.label, e.start_ns, e.end_ns, e.number, e.decides) for e in slices])
+        for name, slices in shown_lanes(some.lanes, WIDTH)
+    ]
+    call = some.lanes
+    drawing = PageDrawing(call.region, call.length_ns, lanes, *legend_parts(call, WIDTH))
+    has_gpu = bool(call.gpu)
+    return structs.replace(step, replies=replies, drawing=drawing, row=some.row, has_gpu=has_gpu)
+
+
+def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> PageStep:
     """The right number, those that the lesson foresees, and any other."""
     other = marked(step, _OTHER, scene)
     given = filter(None, (other.right, *ask.misread))
@@ -98,7 +130,7 @@ def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> S
 
     decimals = DECIMALS[:1] if verdict("0.5") == "error" else DECIMALS
     ranges = [_range(verdict, other.right or "0", each) for each in decimals]
-    return StepKey(asked, "number", marks, other.right, ranges)
+    return _answered(PageStep(asked, "number", other.right, ranges=ranges), marks)
 
 
 def _range(verdict: Callable[[str], str], right: str, decimals: int) -> RightRange:
@@ -137,7 +169,7 @@ _ELSE = "another-value"  # a value that no kernel states
 _QUOTED = regex("`([^`]+)`")
 
 
-def predictable(scene: Scene, examples: str) -> Predictable:
+def predictable(scene: Scene, examples: str) -> PagePredictable:
     """The measures of one call and the statements about its kernels, marked.
 
     What `examples` quotes is marked as well: a reader will try it.
@@ -152,8 +184,14 @@ def predictable(scene: Scene, examples: str) -> Predictable:
     words += [(name, "share") for name in _SHARES]
     measures = {name: known for name, unit in words if (known := _measure(name, unit, scene))}
     quoted = _parsed(_QUOTED.findall(examples), scene)
-    statements = {text: _stated(guess, scene) for text, guess in quoted.items()}
-    return Predictable(measures, statements | dict(_statements(["kernel", *subjects], scene)))
+    every = {text: _stated(guess, scene) for text, guess in quoted.items()}
+    every |= dict(_statements(["kernel", *subjects], scene))
+    places = dict[str, int]()  # many statements have one text: it is written once
+    statements = {
+        text: (verdict, places.setdefault(measured, len(places)))
+        for text, (verdict, measured) in every.items()
+    }
+    return PagePredictable(measures, statements, [*places])
 
 
 def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
@@ -175,7 +213,7 @@ def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
     return KnownMeasure(least / parts, UNITS[dimension], shown.measured)
 
 
-def _statements(subjects: Iterable[str], scene: Scene) -> Iterator[tuple[str, Stated]]:
+def _statements(subjects: Iterable[str], scene: Scene) -> Iterator[tuple[str, tuple[str, str]]]:
     """`every gemm is bf16`, `some gemm has tile 256x128`, `every last gemm has stages 4`.
 
     The page reads `last gemm has stages 4` as the latter, which says the same.
@@ -210,9 +248,9 @@ def _parsed(texts: Iterable[str], scene: Scene) -> dict[str, Guess]:
     return found
 
 
-def _stated(guess: Guess, scene: Scene) -> Stated:
+def _stated(guess: Guess, scene: Scene) -> tuple[str, str]:
     found = scene.marked(guess)
-    return Stated(found.verdict, measured_text(found))
+    return found.verdict, measured_text(found)
 
 
 def _values(scene: Scene, subject: str, field: Field) -> list[str]:
@@ -247,8 +285,8 @@ class NotebookLesson:
         self.sittings = sittings
 
     def _repr_html_(self) -> str:
-        page = lesson_html([answer_key(each) for each in self.sittings])
-        return View(self._title, page, HEIGHT)._repr_html_()
+        text = lesson_html([lesson_page(each) for each in self.sittings])
+        return View(self._title, text, HEIGHT)._repr_html_()
 
     @property
     def _title(self) -> str:

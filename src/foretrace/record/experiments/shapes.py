@@ -19,13 +19,14 @@ from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.compare.measure import measured
 from foretrace.read.compiler import rows as compiled
 from foretrace.record.experiments.machine import (
+    Call,
     compiler,
     device_name,
     find_dtype,
     in_one_line,
+    paces,
     prepare,
 )
-from foretrace.record.experiments.timing import Call, paces
 from foretrace.record.lab_documents import (
     AgainstFirst,
     ContenderVisits,

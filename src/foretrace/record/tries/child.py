@@ -4,24 +4,33 @@ The plan: some steps with the fixes on, whose losses are kept; then blocks of st
 off and on in turns, timed from wall to wall; then, where asked, a recording. The script ends after
 that. Off and on take turns in one process, because two processes of one program differ by up to 40%
 in host time.
+
+In place of a script stands a user's own code: `module:callable` or `path/to/file.py:callable`. The
+callable takes no arguments, or numbers. It returns what to compile and its inputs: a tuple, a dict
+of keywords, or one value. A result that is itself callable is called without inputs. With any other
+result the callable is the subject, called with no arguments or with the numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import math
 import os
 import random
 import sys
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import torch
 
-from foretrace.base.errors import UsageError, first_line
+from foretrace.base.errors import UsageError, first_line, nearest
 from foretrace.record.profiling.script import WindowDone, run_script
 from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, leave_fork
 from foretrace.record.profiling.window import Capture
@@ -193,8 +202,6 @@ def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     with session.watching(), EndingSignals():
         if spec.function:
             try:
-                from foretrace.record.tries.user_code import call_of, find
-
                 numbers = map(int, spec.arguments)
 
                 def seen(work: Any) -> Any:  # through the session: a fix may compile it
@@ -259,3 +266,68 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+FORMS = "write module:callable or path/to/file.py:callable"
+
+
+def find(target: str) -> Callable[..., Any]:
+    """The callable that `target` names; the current folder comes first on the path."""
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise UsageError(f"{target!r} names no callable: {FORMS}")
+    if not place.endswith(".py") and (place.startswith(".") or "/" in place):
+        raise UsageError(f"{place} is neither a module nor a .py file: {FORMS}")
+    module = _file(place) if place.endswith(".py") else _module(place)
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if found is None:
+        raise UsageError(f"{place} has no {name!r}: {nearest(name, vars(module), FORMS)}")
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__} and cannot be called")
+    return found
+
+
+def call_of(
+    function: Callable[..., Any], compiler: Callable[[Any], Any], *numbers: int, **named: int
+) -> Callable[[], object]:
+    """One call of the user's code, compiled by `compiler`."""
+    made = function(*numbers, **named)
+    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+        work, inputs = made
+        if isinstance(inputs, dict):
+            return partial(compiler(work), **inputs)
+        return partial(compiler(work), *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+    if callable(made):
+        return partial(compiler(made))
+    return partial(compiler(function), *numbers, **named)
+
+
+def _file(path: str) -> ModuleType:
+    if not os.path.isfile(path):
+        raise UsageError(f"no such file: {path}")
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # as an import does: dataclasses and Dynamo look their module up there
+    sys.modules[name] = module
+    _add_to_path(os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    _add_to_path(os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
+            raise  # something that their module imports
+        message = f"no module {name!r} in this folder or among the installed packages"
+        raise UsageError(message) from problem
+
+
+def _add_to_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

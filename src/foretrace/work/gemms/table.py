@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from foretrace.work import families
 from foretrace.work.gemms.documents import MappedMatmul, MatmulSize
-from foretrace.work.gemms.kinds import DTYPES, EPILOGUES, LAYOUTS
 
 SHIPPED = Path(__file__).with_name("maps")
 CARD = "NVIDIA H200"  # that was measured
@@ -199,3 +198,9 @@ def crossed(
     rows = found.along(a[0], name).filter(pl.col(name).is_between(low, high))
     pairs = pairwise(rows.select(name, "kernel").rows())
     return [Boundary(before[0], after[0]) for before, after in pairs if before[1] != after[1]]
+
+
+# What a recorded matmul can be; here, since the help of a command must not load the documents.
+LAYOUTS = ("tn", "nn", "nt", "tt")
+DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
+EPILOGUES = ("none", "bias", "bias_gelu", "bias_relu")

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 from foretrace.cli import main
-from foretrace.record.experiments.roofs import cpu
-from foretrace.record.experiments.roofs.measured_roofs import measured
+from foretrace.record.experiments import roofs
+from foretrace.record.experiments.roofs import measured
 
 pytestmark = pytest.mark.torch
 
@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "LARGEST": 1 << 20, "ALL_CORES": 1 << 16, "MOVED": 1 << 16, "REPEATS": 1,
         "LARGEST_MATMUL": 64,
     }.items():  # fmt: skip
-        monkeypatch.setattr(cpu, name, value)
+        monkeypatch.setattr(roofs, name, value)
 
 
 def test_a_cpu_is_measured_and_says_what_it_cannot(

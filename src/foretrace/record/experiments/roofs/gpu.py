@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 import triton.language as tl
 
-from foretrace.record.experiments.roofs import roof_kernels
-from foretrace.record.experiments.roofs.cpu import Figure, Work
+from foretrace.record.experiments.machine import Call, Figure
+from foretrace.record.experiments.roofs.roof_kernels import dot_kernel, walk_kernel
 
 SMALLEST, LARGEST = 64 << 10, 8 << 30
 MOVED = 4 << 30  # bytes that a timed kernel moves at least: about a millisecond
@@ -150,7 +150,7 @@ def multiprocessors() -> int:
     return int(torch.cuda.get_device_properties().multi_processor_count)
 
 
-def launch(way: str, size: int, shape: WalkShape) -> tuple[Work, int]:
+def launch(way: str, size: int, shape: WalkShape) -> tuple[Call, int]:
     """A kernel that walks a working set, and the bytes that it moves.
 
     Half of the working set of a copy is its source, and a copy moves each byte twice.
@@ -165,7 +165,7 @@ def launch(way: str, size: int, shape: WalkShape) -> tuple[Work, int]:
     )
     tensors = (source, source if way == "write" else target)
     numbers = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
-    kernel = roof_kernels.walk_kernel[(walk.programs,)]
+    kernel = walk_kernel[(walk.programs,)]
     run = partial(kernel, *tensors, *numbers, WAYS.index(way), shape.block, num_warps=WARPS)
     return run, 4 * shape.block * walk.programs * walk.steps * parts
 
@@ -179,7 +179,7 @@ def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> float:
     return max(rates)
 
 
-def timing(work: Work, repeats: int = 7) -> float:
+def timing(work: Call, repeats: int = 7) -> float:
     """Microseconds of one call on the device, after two warm ones: the median."""
     for _ in range(2):
         work()
@@ -204,7 +204,7 @@ def random(rows: int, columns: int, name: str) -> torch.Tensor:
     return made.to(TYPES[name])
 
 
-def matmul_call(name: str, size: int) -> Work:
+def matmul_call(name: str, size: int) -> Call:
     """A square matmul through torch; the second factor is stored transposed, as weights are."""
     a, b = random(size, size, name), random(size, size, name).t()
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
@@ -225,7 +225,7 @@ def matmul(name: str, size: int) -> float:
     return 2 * size**3 / taken / 1e6
 
 
-def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Work, int]:
+def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Call, int]:
     """Tensor cores alone: tiles that stay on the chip, multiplied over and over; and its FLOPs."""
     (m, n, k), warps = DOTS[name]
     wide = {"int8": tl.int32, "fp64_matrix": tl.float64}.get(name, tl.float32)
@@ -233,9 +233,7 @@ def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Work, int]:
     grid = multiprocessors() * (1 if warps == 8 else 2)
     a, b = random(m, k, name), random(n, k, name)
     out = torch.empty(grid, dtype=kept, device="cuda")
-    run = partial(
-        roof_kernels.dot_kernel[(grid,)], a, b, out, steps, m, n, k, wide, num_warps=warps
-    )
+    run = partial(dot_kernel[(grid,)], a, b, out, steps, m, n, k, wide, num_warps=warps)
     return run, 2 * m * n * k * steps * grid
 
 
