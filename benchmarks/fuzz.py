@@ -42,7 +42,6 @@ from foretrace import jobs, why
 from foretrace.base import tables
 from foretrace.base.budget import Limits, ceiling, timed
 from foretrace.base.documents import encode
-from foretrace.base.terminal import drawn
 from foretrace.compare import document as compared
 from foretrace.jobs import lines as job_page
 from foretrace.jobs import summary as job_summary
@@ -282,7 +281,7 @@ def beside_seed(folder: Path, entry: Entry, trace: ft.Trace) -> None:
     with jobs.read(folder, cache=False) as job:
         whole = job_summary.summarize(job)
     sound(whole, "job", signed=True)
-    in_order(drawn(job_page.sections(whole, job_page.PARTS, 20)), "job page")
+    in_order(tables.text(job_page.sections(whole, job_page.PARTS, 20)), "job page")
 
 
 def _no_constant(name: str) -> None:

@@ -1,4 +1,4 @@
-"""What every page for a terminal is made of: theme, safe text, tables, sections.
+"""What every page for a terminal is made of: theme, safe text, columns, wrapped lines.
 
 Every name in a trace is untrusted: a raw ESC moves the cursor of a terminal, a bidi override turns
 a line around, a pipe ends a table cell, an equals sign starts a formula in a spreadsheet. All text
@@ -11,19 +11,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from foretrace.base.units import (
-    DASH,
-    bytes_text,
-    count_text,
-    percent_text,
-    plural,
-    ratio_text,
-    time_text,
-)
+from collections.abc import Iterator, Sequence
 
 NORMAL, BOLD = "\x1b[0m", "\x1b[1m"
 _GREEN, _RED, _YELLOW, _CYAN = ("\x1b[1;32m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m")
@@ -168,126 +156,8 @@ def shorten(text: str, size: int, tail: int | None = None) -> str:
     return whole if len(whole) >= MOST_OF_IT * size else found
 
 
-WIDTH, LINES = 100, 25  # of the first screen, where the terminal does not state its width
+WIDTH = 100  # where the terminal does not state its own
 _QUANTITY = r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A title with labelled lines, paragraphs, bullets, a table, a line after it, and code.
-
-    A bullet is a line and a text below it. A labelled line is a word in front and what it says.
-    """
-
-    title: str
-    paragraphs: Sequence[str] = ()
-    labelled: Sequence[tuple[str, str]] = ()
-    bullets: Sequence[tuple[str, str]] = ()
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    left: Sequence[int] = (0,)
-    after: str = ""
-    code: str = ""  # shown line by line, as it is
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is anything below the title."""
-        return bool(self.paragraphs or self.labelled or self.bullets or self.rows)
-
-
-Column = str | Callable[[Any], str]  # a field of a row, or a function of the row
-_NUMBERS = ("rank", "step", "stage", "region")  # that count nothing
-_BY_END = {
-    "_ns": time_text,
-    "bytes": bytes_text,
-    "share": percent_text,
-    "noise": percent_text,
-    "ratio": ratio_text,
-    "gbps": lambda rate: f"{rate:.3g}",
-}
-
-
-def cell_text(row: object, column: Column) -> str:
-    """A cell of a table. The name of a field says its unit: times end in `_ns`."""
-    if callable(column):
-        return column(row)
-    value = getattr(row, column)
-    if value is None or value == "":
-        return DASH
-    if isinstance(value, str) or column in _NUMBERS:
-        return str(value)
-    return next((text for end, text in _BY_END.items() if column.endswith(end)), count_text)(value)
-
-
-def listing(
-    title: str,
-    rows: Sequence[Any],
-    columns: Mapping[str, Column],
-    *,
-    top: int | None = None,
-    how: str = "",
-    what: str = "",
-    left: Sequence[int] = (0,),
-    after: str = "",
-) -> Section:
-    """A table with a row for each of `rows`, up to `top`, and a line about those left out."""
-    cells = [[cell_text(row, column) for column in columns.values()] for row in rows[:top]]
-    rest = "" if top is None else more_text(len(rows), top, how or f"--top {len(rows)}", what)
-    below = f"{after} {rest}".strip()
-    return Section(title, head=list(columns), rows=cells, left=left, after=below)
-
-
-def more_text(count: int, shown: int, how: str, what: str = "") -> str:
-    """`… and 3 more kernels (--kernels)`; empty where all are shown."""
-    more = count_text(count - shown)
-    words = plural(count - shown, f"more {what}") if what else f"{more} more"
-    return f"… and {words} ({how})" if count > shown else ""
-
-
-def bulleted(title: str, lines: Iterable[str]) -> Section:
-    """A bullet for each line."""
-    return Section(title, bullets=[(line, "") for line in lines])
-
-
-def filled(sections: Iterable[Section]) -> list[Section]:
-    """The sections that have anything below their titles."""
-    return [section for section in sections if section.filled]
-
-
-def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
-    """For a terminal of this width, readable without colour; `bold` marks titles and labels."""
-    return "\n\n".join("\n".join(_lines(section, width, bold)) for section in sections)
-
-
-def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) -> list[Section]:
-    """The page with as many rows as the first screen has room for, at most `most`."""
-    for rows in (most, *range(min(most - 1, LINES), -1, -1)):
-        found = page(rows)
-        if drawn(found, width=width).count("\n") < LINES:
-            break
-    return found
-
-
-def _lines(section: Section, width: int, bold: bool) -> Iterator[str]:
-    indent, deep = "  " if section.title else "", " " * 6
-    shown = painted if bold else str
-    if section.title:
-        yield shown(wrapped(section.title, "", "", width))
-    for text in section.paragraphs:
-        yield wrapped(text, indent, indent, width)
-    beside = " " * (max((len(label) for label, _ in section.labelled), default=0) + 2)
-    for label, text in section.labelled:
-        yield shown(label) + wrapped(text, beside, beside, width)[len(label) :]
-    for line, text in section.bullets:
-        yield wrapped(line, "  ", deep, width)
-        if text:
-            yield wrapped(text, deep, deep, width)
-    if section.rows:
-        yield layout(section.head, section.rows, left=section.left, width=width)
-    if section.after:
-        yield wrapped(section.after, "  ", "  ", width)
-    for line in section.code.splitlines():
-        yield f"    {plain(line)}".rstrip()
 
 
 def wrapped(text: str, first: str, rest: str, width: int = WIDTH) -> str:
@@ -297,33 +167,3 @@ def wrapped(text: str, first: str, rest: str, width: int = WIDTH) -> str:
         held, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
     return lines.replace("\u00a0", " ")
-
-
-def marked(sections: Sequence[Section]) -> str:
-    """As Markdown: a table per section, every text escaped."""
-    return "\n\n".join("\n\n".join(_marked(section)) for section in sections)
-
-
-def _marked(section: Section) -> list[str]:
-    parts = [f"## {markdown(section.title)}"] if section.title else []
-    parts += [markdown(text) for text in section.paragraphs]
-    parts += [f"**{markdown(label)}**: {markdown(text)}" for label, text in section.labelled]
-    bullets = [
-        f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
-        for line, text in section.bullets
-    ]
-    parts += ["\n".join(bullets)] if bullets else []
-    if section.rows:
-        rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
-        rows = [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
-        parts.append("\n".join(rows))
-    parts += [markdown(section.after)] if section.after else []
-    if section.code:  # with a fence that is longer than any run of backticks inside
-        longest = max(map(len, re.findall("`+", section.code)), default=0)
-        fence = "`" * max(longest + 1, 3)
-        parts.append("\n".join([fence, *map(plain, section.code.splitlines()), fence]))
-    return parts
-
-
-def _cells(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(markdown(cell) or " " for cell in cells) + " |"

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from foretrace.base.patterns import regex
-from foretrace.base.terminal import Section, marked, painted, plain
+from foretrace.base.tables import marked, paragraphs
+from foretrace.base.terminal import painted, plain
 from foretrace.base.units import plural
 from foretrace.check.verdict import Verdict
 
@@ -25,7 +26,7 @@ def coloured(page: str) -> str:
 def verdicts_markdown(page: str) -> str:
     """The page for a pull request: the score, and the rest as it is on a terminal."""
     score, _, rest = page.partition("\n")
-    return marked([Section("", [score], code=rest)])
+    return marked([paragraphs("", score, code=rest)])
 
 
 def verdicts_page(verdicts: Sequence[Verdict]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from foretrace.base.budget import Limits
+    from foretrace.base.tables import Table
     from foretrace.jobs.documents import JobDocument
     from foretrace.jobs.whole_job import Job
     from foretrace.read.door import Opened
@@ -270,34 +271,28 @@ def answer(
         click.echo((encode if form == "json" else markdown)(document))
 
 
-def answer_in_sections(form: str, document: Struct, page: Callable[[], Sequence[Any]]) -> None:
+def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Table]]) -> None:
     """Print a document as JSON, or its page as Markdown, as CSV or for the terminal."""
-    from foretrace.base import tables, terminal
+    from foretrace.base import tables
 
     def text(_: Struct) -> str:
-        shown = page()
-        draw: Any = tables.text if isinstance(shown[0], tables.Table) else terminal.drawn
-        return str(draw(shown, bold=shows_bold(), width=width()))
-
-    def markdown(_: Struct) -> str:
-        shown = page()
-        mark: Any = tables.marked if isinstance(shown[0], tables.Table) else terminal.marked
-        return str(mark(shown))
+        return tables.text(page(), bold=shows_bold(), width=width())
 
     if form == "csv":
         click.echo(tables.csv_text(page()), nl=False)
     else:
-        answer(form, document, text, markdown)
+        answer(form, document, text, lambda _: tables.marked(page()))
 
 
 def parts_page(
     page: Any, document: Any, wanted: dict[str, bool], top: int, every: Sequence[str]
-) -> list[Any]:
+) -> list[Table]:
     """The parts of a page that options name, or all of them; without any the first screen."""
     names = every if wanted["all"] else [name for name, on in wanted.items() if on]
-    return list(
+    found: list[Table] = (
         page.sections(document, names, top) if names else page.first_screen(document, width())
     )
+    return found
 
 
 def builds_rung() -> Decorator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -151,7 +151,7 @@ def command(
         return _several(found, form, reading, steering, whole=any(wanted.values()))
     overview = _look(found, reading, captures, steering)
 
-    def page() -> list[Any]:
+    def page() -> list[Table]:
         if region is not None:
             return _region([found, *beside], region, captures, top, reading)
         if explain is not None:

@@ -35,7 +35,7 @@ from foretrace.cli.record import as_module, steps_at
 @use.flag("--guess", "Ask first which fix will help most.")
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@use.in_forms
+@use.in_tables
 def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) -> int:
     """Run SCRIPT as it is, then with each known fix, and show what helped and by how much.
 

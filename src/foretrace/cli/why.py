@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command("why", epilog="See: foretrace docs why")
 @click.argument("path", type=use.PATH)
 @click.argument("kernel", required=False)
-@use.in_forms
+@use.in_tables
 @use.flag("--not-fused", "What was not fused, why, and what it would save at most.")
 @use.flag("--stages", "Every compiled graph, stage by stage: what became of each op.")
 @use.flag("--kernels", "Every kernel with its lines, bytes, time and roof.")
