@@ -1,5 +1,10 @@
 """From a kernel to the source line and the compiler's reasons.
 
+    why = explain(load("run.why"), ft.open("run.json.gz"))
+    why.kernels[0].name, why.kernels[0].sources, why.kernels[0].bytes
+    why.not_fused[0].reason, why.not_fused[0].at_most_ns
+    why.graph_breaks, why.recompiles, why.compile_cost
+
 `trace/compiled` turns the compiler's records into what `read/compiler/records.py` describes, and
 joins that with the launches of a trace. The modules here explain it: which kernels were not fused,
 and why.

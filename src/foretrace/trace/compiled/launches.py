@@ -28,8 +28,7 @@ from foretrace.read.compiler.records import (
 from foretrace.read.compiler.rows import FUNCTION, GRAPH, REGION, version
 from foretrace.read.tables import NONE, Tables
 from foretrace.trace.arguments import Arguments, Signature
-from foretrace.trace.compiled.accesses import base_op
-from foretrace.trace.compiled.generated_code import sized
+from foretrace.trace.compiled.accesses import base_op, sized
 from foretrace.trace.compiled.provenance import computed_lines
 from foretrace.trace.compiled.syntax import dotted, expression, solve
 from foretrace.trace.compiled.wrapper import sizes

@@ -23,8 +23,15 @@ from foretrace.read.compiler.records import (
     NamedTensor,
     Size,
 )
-from foretrace.trace.compiled.accesses import UNSIZED, base_op, library_accesses, unsized
-from foretrace.trace.compiled.generated_code import counted, generated, read_triton
+from foretrace.trace.compiled.accesses import (
+    UNSIZED,
+    base_op,
+    counted,
+    generated,
+    library_accesses,
+    read_triton,
+    unsized,
+)
 from foretrace.trace.compiled.syntax import LARGEST, dotted, number, parse
 
 HANDLE = "[Provenance debug handles] "

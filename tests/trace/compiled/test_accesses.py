@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from foretrace.read.compiler.records import Access, NamedTensor
-from foretrace.trace.compiled.accesses import accesses
-from foretrace.trace.compiled.generated_code import read_cpp, read_triton, touches
+from foretrace.trace.compiled.accesses import accesses, read_cpp, read_triton, touches
 from sweep import looped
 
 CODE = """
