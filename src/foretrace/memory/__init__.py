@@ -1,7 +1,8 @@
 """`foretrace memory --json`: what filled the memory of a device, which lines, and what frees it.
 
     found = memory_document(read_snapshot("snapshot.pickle"))
-    found.device.peak_bytes, found.device.lines[0].line     # 20534784, 'train.py:74 in step'
+    found.device.peak_bytes                                     # 1704854372
+    [(part.name, part.bytes) for part in found.device.categories]
     [(fix.order, fix.peak_bytes) for fix in found.device.fixes]
 
 `fixes` says what would lower the peak, `from_trace` reads the memory events of a trace in the same
