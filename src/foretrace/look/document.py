@@ -293,17 +293,6 @@ class ModuleNode(Struct):
         return row.kind or row.name, row.calls, row.flops, inside
 
 
-class KindTime(Struct, frozen=True):
-    """The modules of one class: the times of what they launch outside of the modules they call."""
-
-    kind: str
-    modules: int
-    total_ns: int
-    forward_ns: int
-    backward_ns: int
-    recomputed_ns: int
-
-
 def module_rows(trace: Trace) -> list[ModuleRow]:
     """Every nn.Module in order of its first call, then what no module owns."""
     found = trace.modules.rows
@@ -373,16 +362,14 @@ def _every(nodes: Sequence[ModuleNode]) -> Iterable[ModuleNode]:
         yield from _every(node.children)
 
 
-def kinds(nodes: Sequence[ModuleNode]) -> list[KindTime]:
-    """By class, the most time first; they add up to the time of all modules."""
-    count: Counter[str] = Counter()
-    times: dict[str, list[int]] = {}
+def kinds(nodes: Sequence[ModuleNode]) -> list[tuple[str, Counter[str]]]:
+    """By class, the most time first: the number of `modules`, and the times of what they launch
+    outside of the modules that they call, which add up to the time of all modules.
+    """
+    found: dict[str, Counter[str]] = {}
     for node in _every(nodes):
-        kind = node.row.kind
-        if not kind:
-            continue
-        count[kind] += len(node.rows)
-        own = [node.own(name) for name in TIMES]
-        times[kind] = [sum(pair) for pair in zip(times.get(kind, [0] * 4), own, strict=True)]
-    found = [KindTime(kind, count[kind], *own) for kind, own in times.items() if own[0]]
-    return sorted(found, key=lambda row: (-row.total_ns, row.kind))
+        if kind := node.row.kind:
+            times = found.setdefault(kind, Counter())
+            times.update({name: node.own(name) for name in TIMES}, modules=len(node.rows))
+    timed = [(kind, times) for kind, times in found.items() if times["total_ns"]]
+    return sorted(timed, key=lambda pair: (-pair[1]["total_ns"], pair[0]))

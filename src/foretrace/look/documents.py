@@ -31,6 +31,13 @@ class Totals(Struct, frozen=True):
     gpu_span_ns: int | None
     cpu_ops: int
 
+    @property
+    def busy_share(self) -> float | None:
+        """GPU busy of the time from the first to the last GPU operation."""
+        if self.gpu_busy_ns is None or not self.gpu_span_ns:
+            return None
+        return self.gpu_busy_ns / self.gpu_span_ns
+
 
 class LookVerdict(Struct, frozen=True):
     """The answer: what bounds a step or call, what to do first, and what then.

@@ -155,7 +155,11 @@ def module_tables(look: Look) -> list[Table]:
     overhead = " (includes profiler overhead)" if on_cpu else ""
     title = f"Modules: {time} of the recording{steps}{overhead}"
     rows = [row for each in nodes for row in _module_lines(each)]
-    of_kinds = [Column("kind", "kind", WORDS), Column("modules", "modules"), *times(getattr)]
+    of_kinds = [
+        Column("kind", lambda pair: pair[0], WORDS),
+        Column("modules", lambda pair: pair[1]["modules"]),
+        *times(lambda pair, name: pair[1][name]),
+    ]
     after = "The time of a kind is that of its own ops, without the modules that it calls."
     return [
         listed(title, columns, rows, MODULES, ALL),
@@ -323,7 +327,7 @@ def op_path(chain: list[str]) -> str:
 
 
 def _totals(look: Look) -> Table:
-    totals, busy, span = look.totals, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
+    totals = look.totals
     if look.cpu:
         return paragraphs("Totals", plural(totals.cpu_ops, "host op"))
     launched = [(totals.kernels, "kernel"), (totals.memcpys, "memcpy"), (totals.memsets, "memset")]
@@ -331,10 +335,12 @@ def _totals(look: Look) -> Table:
     counts.append(plural(totals.launches, "launch", "launches"))
     counts += [plural(totals.syncs, "sync"), plural(totals.cpu_ops, "host op")]
     share = ""
-    if busy is not None and span:
-        window = f"{time_text(span)} from the first to the last GPU operation"
-        share = f", {percent_text(busy / span)} of the {window}"
-    return paragraphs("Totals", f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}")
+    if totals.busy_share is not None:
+        window = f"{time_text(totals.gpu_span_ns)} from the first to the last GPU operation"
+        share = f", {percent_text(totals.busy_share)} of the {window}"
+    return paragraphs(
+        "Totals", f"{', '.join(counts)}; GPU busy {time_text(totals.gpu_busy_ns)}{share}"
+    )
 
 
 def _steps(look: Look) -> Table:
@@ -1012,12 +1018,11 @@ def _without_gpu(look: Look, bare_ns: float | None) -> str:
 
 def first_text(step: StepTime, fix: FixEntry) -> str:
     """`write the mask with torch.where: 32 waits per step; 4.3 to about 1.3 ms (1.0 to 1.9)`."""
-    span = f"({time_text(fix.low_ns)} to {time_text(fix.high_ns)})"
     order = f"{fix.order}, without {fix.first}" if fix.first else fix.order
     now = time_text(step.ns)
     if step.ns > SURELY * step.recorded_ns and now != time_text(step.recorded_ns):
         now += " without the profiler"  # the verdict above gives the recorded time
-    return f"{order}: {fix.why}; {now} to about {time_text(fix.ns)} {span}"
+    return f"{order}: {fix.why}; {now} to about {time_text(fix.ns)} ({interval(fix)})"
 
 
 def no_fix(details: Sequence[str], *, other: bool = False) -> str:

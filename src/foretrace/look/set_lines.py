@@ -30,7 +30,6 @@ from foretrace.look.documents import (
     LookSet,
     Overview,
     StepRow,
-    Totals,
 )
 from foretrace.look.finding import Finding
 from foretrace.look.lines import LABELS, NAME, device_text, ignored_lines
@@ -94,15 +93,9 @@ _NUMBERS = (
     Column("steps", lambda look: look.trace.steps),
     Column("kernels", lambda look: look.totals.kernels),
     Column("gpu busy", lambda look: look.totals.gpu_busy_ns, "ns"),
-    Column("busy", lambda look: _busy(look.totals), "share"),
+    Column("busy", lambda look: look.totals.busy_share, "share"),
     Column("host/step", lambda look: host_per_step(look), "ns"),
 )
-
-
-def _busy(totals: Totals) -> float | None:
-    if totals.gpu_busy_ns is None or not totals.gpu_span_ns:
-        return None
-    return totals.gpu_busy_ns / totals.gpu_span_ns
 
 
 def _first(look: Look) -> tuple[str | None, float | None]:
