@@ -19,8 +19,8 @@ import polars
 import pytest
 import yaml
 
+from foretrace import cli
 from foretrace.base.version import __version__
-from foretrace.cli import _version
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -101,19 +101,19 @@ def test_the_built_wheel_opens_the_shipped_traces(tmp_path: Path) -> None:
 def test_the_version_names_torch_and_the_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _version._card(tmp_path) == "card: no NVIDIA driver"
+    assert cli._card(tmp_path) == "card: no NVIDIA driver"
     for place in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / "gpus" / place).mkdir(parents=True)
         about = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\n"
         (tmp_path / "gpus" / place / "information").write_text(about)
     kernel = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 2025\n"
     (tmp_path / "version").write_text(kernel)
-    assert _version._card(tmp_path) == "card NVIDIA H200, NVIDIA H200 (driver 570.86.15)"
-    assert _version.installed("click") == metadata.version("click")
+    assert cli._card(tmp_path) == "card NVIDIA H200, NVIDIA H200 (driver 570.86.15)"
+    assert cli.installed("click") == metadata.version("click")
     monkeypatch.setattr(sys, "path", [str(tmp_path), "/nowhere"])
-    assert "torch: not installed (reading needs none)" in _version.version_lines()
+    assert "torch: not installed (reading needs none)" in cli.version_lines()
     (tmp_path / "torch-2.13.0+cu130.dist-info").mkdir()
-    assert "torch 2.13.0+cu130" in _version.version_lines()
+    assert "torch 2.13.0+cu130" in cli.version_lines()
 
 
 def _workflow() -> dict[str, Any]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ import click
 
 from foretrace.base.errors import ForetraceError, nearest
 from foretrace.base.files import module_names
+from foretrace.base.version import __version__
 from foretrace.cli._process import drop
 
 INTERNAL_ERROR = 70
+DRIVER = Path("/proc/driver/nvidia")
 FIRST = ("record", "look", "compare", "check", "try", "report", "serve", "why", "memory")
 # commands that are gone, and what to type instead
 REMOVED = {
@@ -106,10 +110,48 @@ class Commands(SuggestingGroup):
             return source.readline().strip().strip('"').removesuffix(".")
 
 
+def version_lines() -> list[str]:
+    """Programs read the first line. Neither torch nor a CUDA library is loaded for the others."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    torch = installed("torch")
+    return [
+        f"foretrace {__version__}",
+        f"python {python}",
+        f"torch {torch}" if torch else "torch: not installed (reading needs none)",
+        _card(DRIVER),
+    ]
+
+
+def installed(package: str) -> str:
+    """The version of an installed package, from the name of its folder: importlib.metadata takes
+    longer to import than the rest of this command.
+    """
+    for place in sys.path:
+        with suppress(OSError):
+            for name in os.listdir(place or "."):
+                if found := re.fullmatch(rf"{package}-([^-]+)\.dist-info", name):
+                    return found[1]
+    return ""
+
+
+def _card(driver: Path) -> str:
+    """The cards, as the driver lists them: `card NVIDIA H200, NVIDIA H200 (driver 570.86.15)`."""
+    models = []
+    for file in sorted(driver.glob("gpus/*/information")):
+        with suppress(OSError):
+            lines = file.read_text("utf-8", "replace").splitlines()
+            models += [line[6:].strip() for line in lines if line.startswith("Model:")]
+    if not models:
+        return "card: no NVIDIA driver"
+    version = ""
+    with suppress(OSError):
+        words = (driver / "version").read_text("utf-8", "replace").partition("Module")[2].split()
+        version = next((word for word in words if re.fullmatch(r"\d+\.[\d.]+", word)), "")
+    return f"card {', '.join(models)}" + (f" (driver {version})" if version else "")
+
+
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from foretrace.cli._version import version_lines
-
         click.echo("\n".join(version_lines()))
         ctx.exit()
 

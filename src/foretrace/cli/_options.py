@@ -36,7 +36,6 @@ Decorator = Callable[[Command], Command]
 # of anything that `read.door` opens: nothing is checked, so that names, `-` and
 # `ARCHIVE.zip::MEMBER` pass; the shell completes file names
 PATH = click.Path(readable=False)
-DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 
 def option(names: str, text: str, to: str | None = None, **how: Any) -> Decorator:
@@ -293,26 +292,6 @@ def parts_page(
         page.sections(document, names, top) if names else page.first_screen(document, width())
     )
     return found
-
-
-def builds_rung() -> Decorator:
-    """`--device`, `--dtype`, `--small` and `--seed`."""
-    from foretrace.record.rung import DTYPES  # not for the commands that only read
-
-    types = click.Choice(DTYPES)
-    return joined(
-        shown("--device", "auto: a GPU if any.", type=DEVICES, default="auto"),
-        shown("--dtype", "auto: bf16, or fp32 on a CPU without it.", type=types, default="auto"),
-        flag("--small", "Small sizes where none are given."),
-        shown("--seed", "Seed of weights and inputs.", type=int, default=0),
-    )
-
-
-def rung_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The rungs that the shell may complete."""
-    from foretrace.learn.ladder import rungs
-
-    return [rung.name for rung in rungs() if rung.name.startswith(incomplete)]
 
 
 def say(text: str) -> None:

@@ -14,7 +14,6 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.base.tables import Table
-    from foretrace.look.documents import Overview
     from foretrace.look.steering import Steering
     from foretrace.read.door import Opened, TraceFolder
     from foretrace.read.ledger import LedgerEntry, NoteEntry
@@ -129,7 +128,7 @@ def command(
         predicted = predict_fixes(opened, fix, steering)
         use.answer_in_sections(form, predicted, lambda: page_of_fixes(predicted))
         return 1 if reading.fails(opened) else 0
-    from foretrace.read.door import TraceFile, TraceFolder, TryResult
+    from foretrace.read.door import TraceFile, TraceFolder, TryResult, one_trace
 
     found = reading.opened(trace, TraceFile, TraceFolder, TryResult)
     if isinstance(found, TryResult):
@@ -149,7 +148,18 @@ def command(
                 f"{found.path} contains {len(found.traces)} traces; choose one for {option}"
             )
         return _several(found, form, reading, steering, whole=any(wanted.values()))
-    overview = _look(found, reading, captures, steering)
+    from foretrace.look.reading import overview_of
+    from foretrace.read.run_record import read_run
+
+    path, cache, limits = one_trace(found), reading.cache, reading.limits
+    with use.lean():
+        overview = overview_of(
+            path, cache=cache, limits=limits, captures=captures, steering=steering
+        )
+    use.warn_of_record(found.path, read_run(path))
+    # the document of one trace has no place for files beside it that cannot be read
+    left_out = found.problems if isinstance(found, TraceFolder) else []
+    use.warn_of_left_out([str(problem) for _, problem in left_out])
 
     def page() -> list[Table]:
         if region is not None:
@@ -164,28 +174,7 @@ def command(
         return use.parts_page(lines, overview, wanted, top, parts)
 
     use.answer_in_sections(form, overview.look, page)
-    left_out = len(found.problems) if isinstance(found, TraceFolder) else 0
-    return _code(reading, [overview.look.ledger], left_out=left_out)
-
-
-def _look(
-    found: Opened, reading: use.Reading, captures: str | None, steering: Steering
-) -> Overview:
-    """One trace; the document has no place for files beside it that cannot be read."""
-    from foretrace.look.reading import overview_of
-    from foretrace.read.door import TraceFolder, one_trace
-    from foretrace.read.run_record import read_run
-
-    path = one_trace(found)
-    cache, limits = reading.cache, reading.limits
-    with use.lean():
-        overview = overview_of(
-            path, cache=cache, limits=limits, captures=captures, steering=steering
-        )
-    use.warn_of_record(found.path, read_run(path))
-    if isinstance(found, TraceFolder):
-        use.warn_of_left_out([str(problem) for _, problem in found.problems])
-    return overview
+    return _code(reading, [overview.look.ledger], left_out=len(left_out))
 
 
 def _several(

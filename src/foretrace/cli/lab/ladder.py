@@ -6,14 +6,15 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
+from foretrace.cli.lab import DEVICES, rung_names
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
 @use.option("--recorded CARD", "Climb packaged traces instead (h200): no torch, no GPU.")
 @use.option(
-    "--only RUNG", "This rung alone; may be repeated.", multiple=True, shell_complete=use.rung_names
+    "--only RUNG", "This rung alone; may be repeated.", multiple=True, shell_complete=rung_names
 )
-@use.option("--device", "Where to climb; the GPU where there is one.", type=use.DEVICES)
+@use.option("--device", "Where to climb; the GPU where there is one.", type=DEVICES)
 @use.option("--keep DIR", "Keep the traces and run records in this folder.")
 @use.flag(
     "--why", "Keep the compiler's records beside the traces, for foretrace why (with --keep)."

@@ -12,6 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
 from foretrace.cli import _options as use
+from foretrace.cli.lab import builds_rung
 from foretrace.cli.record import recording_options, show
 from foretrace.record.rung import COMPILED, MODES, Choice, Option, Rung
 
@@ -47,7 +48,7 @@ _VARIANT = use.joined(
     use.option("--variant", "Which variant; see above."),
     use.flag("--compile", "Run it under torch.compile.", to="compiled"),
     use.shown("--mode", "For --compile.", type=click.Choice(MODES), default="default"),
-    use.builds_rung(),
+    builds_rung(),
 )
 
 

@@ -8,17 +8,18 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
+from foretrace.cli.lab import builds_rung, rung_names
 from foretrace.record.rung import Choice
 
 
 @click.command("shapes", epilog="See: foretrace docs shapes")
-@click.argument("rung", shell_complete=use.rung_names)
+@click.argument("rung", shell_complete=rung_names)
 @use.option(
     "--contenders A,B,C",
     "Only these, in this order: eager, static, dynamic, automatic, liger, …",
     default="",
 )
-@use.builds_rung()
+@builds_rung()
 @use.option("--recorded CARD", "Show the packaged run instead (h200): no torch, no GPU.")
 @use.flag("--all", "Every shape of every contender, and why each was recompiled.")
 @use.in_tables
