@@ -54,7 +54,7 @@ export function madeFacts({ names, lanes, kernels = [], steps = [], launchNames 
     origins: { every: [], of: {} },
     timeline: { lanes, end: 0, steps, step: null, configs: [], groups: [...groups, "copy", "cpu_op", "cuda_runtime"] },
   };
-  return new TraceFacts(entry as unknown as KnownTrace, []);
+  return new TraceFacts(entry as unknown as KnownTrace);
 }
 
 // The number of an event is its place in the list that was given.

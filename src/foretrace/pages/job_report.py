@@ -6,11 +6,14 @@ rank, with arrows from the last arrival of each collective.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
+from foretrace.base.tables import WORDS, Column, Table
 from foretrace.base.terminal import plain
 from foretrace.base.units import count_text, time_text
 from foretrace.check.documents import CheckDocument
@@ -169,8 +172,18 @@ def job_html(
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
     marked = [] if guesses is None else [guesses_table(guesses)]
-    tables = [*marked, *map(shown, rest)]
+    tables = [*marked, *(shown(_named(each)) for each in rest)]
     return page(plain(top.title), JobPage(shown(top), _heat(document), drawn, tables))
+
+
+def _named(table: Table) -> Table:
+    """Rank and host in one column, which names the row wherever the others have no room."""
+    if [column.name for column in table.columns[:2]] != ["rank", "host"]:
+        return table
+    rank = Column(
+        "rank", lambda row: f"{row.rank} ({row.host})" if row.host else str(row.rank), WORDS
+    )
+    return replace(table, columns=[rank, *table.columns[2:]])
 
 
 def _heat(document: JobDocument) -> HeatData | None:

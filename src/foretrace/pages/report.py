@@ -29,7 +29,7 @@ from foretrace.pages.page_tables import (
     ladder_tables,
     tries,
 )
-from foretrace.pages.timeline import CONFIG, Timeline
+from foretrace.pages.timeline import Timeline
 from foretrace.pages.trace_facts import TraceFacts, facts
 from foretrace.pages.view_data import matmuls_on_map
 from foretrace.read.tried import TryDocument
@@ -54,7 +54,6 @@ class Report(Struct):
     traces: list[TraceFacts]
     compared: Compared | None
     tabs: dict[str, list[TableData]]
-    config: tuple[str, ...] = CONFIG
     marks: tuple[str, ...] = MARKS
     schema: int = 1
     only: str = ""

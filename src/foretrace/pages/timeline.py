@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.base.terminal import plain
+from foretrace.base.units import bytes_text
 from foretrace.pages.page import Packed, pack
 from foretrace.read.tables import KIND, KINDS, WORK_KINDS
 from foretrace.trace.arguments import json_text
@@ -132,8 +134,8 @@ def depths(host: Host, shown: Ints) -> Ints:
 OTHER_KINDS = ("overhead", "cuda_sync")
 MOST_ROWS = 8  # of GPU work that overlaps on one stream; what is beyond shares the last
 # what a page shows of a launch, in this order
-CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory")
-CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
+_CONFIG: tuple[str, ...] = ("grid", "block", "registers", "shared_memory")
+_CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
 _DIFFERENCES = frozenset({"event", "start", "parent", "launch"})
 
 
@@ -159,7 +161,7 @@ class Outline(Struct, omit_defaults=True):
     end: int
     steps: list[StepExtent]
     step: int | None
-    configs: list[list[object]]
+    configs: list[str]
     groups: list[str]
     events: Packed | None = None
     left_out: int | None = None
@@ -372,18 +374,28 @@ def _values_at(values: Ints, at: Ints) -> Ints:
     return np.where(at >= 0, values[np.maximum(at, 0)], -1)
 
 
-def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
-    """Distinct launch configurations (see `CONFIG`), and the one of every row of `gpu`."""
+def _configs(trace: Trace) -> tuple[list[str], Ints]:
+    """Distinct launch configurations as text, and the one of every row of `gpu`."""
     # 0% is no estimate (large shared memory), or a few warps that round to nothing
     estimated = pl.when(pl.col("occupancy") > 0).then("occupancy")
-    table = trace.tables["gpu"].select(CONFIG).with_columns(occupancy=estimated)
+    table = trace.tables["gpu"].select(_CONFIG).with_columns(occupancy=estimated)
     hashes = table.hash_rows().to_numpy()
     _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
-    distinct = [
-        [json_text(cell) if isinstance(cell, list) else cell for cell in row]
-        for row in table[first].iter_rows()
+    rows = [
+        [(name, value) for name, value in row.items() if value is not None]
+        for row in table[first].iter_rows(named=True)
     ]
-    return distinct, number.reshape(-1)
+    texts = [", ".join(f"{n.replace('_', ' ')} {_setting(n, v)}" for n, v in row) for row in rows]
+    return texts, number.reshape(-1)
+
+
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return json_text(value)
+    if name in ("bytes", "shared_memory"):
+        return bytes_text(value)
+    unit = {"occupancy": "%", "registers": " per thread"}.get(name, "")
+    return f"{round(value, 2):,}{unit}"
 
 
 _LONG_AGO = -(1 << 62)  # the end of what precedes the first piece

@@ -5,6 +5,7 @@ compiled kernels come from, and the tables of where its time goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.base.tables import WORDS, Column, Table
 from foretrace.base.terminal import plain
-from foretrace.base.units import bytes_text, count_text
+from foretrace.base.units import bytes_text, count_text, flops_text
 from foretrace.look import summarize
 from foretrace.look.document import op_rows
 from foretrace.look.documents import GroupRow, Look, OpRow, RoofsEntry
@@ -29,7 +30,7 @@ from foretrace.pages.timeline import Outline, call_groups
 from foretrace.pages.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
 from foretrace.read.compiler.records import CompiledLaunch
 from foretrace.read.tables import KINDS
-from foretrace.trace.arguments import json_text
+from foretrace.trace.arguments import Signature, json_text
 from foretrace.trace.flame import line_of
 from foretrace.trace.host import LAUNCHES
 from foretrace.trace.metadata import device_of
@@ -37,21 +38,24 @@ from foretrace.trace.trace import Trace
 from foretrace.work import families
 from foretrace.work.costs.limits import Roofline, RoofShare, roof_shares
 from foretrace.work.kernel_row import KernelRow
+from foretrace.work.kernel_row import facts as kernel_facts
 
 MOST_STEPS = 100  # a recording has a handful; more would make the page large
 
 
 class PageKernel(KernelRow, frozen=True, kw_only=True):
     """A kernel with what only a page shows: the place of its `shape` in the operands, the share of
-    every roof, and its launches and their time in each step, in order; empty for many steps.
+    every roof, its launches and their time in each step, in order (empty for many steps), and what
+    is said `about` it.
     """
 
     shape: int | None
     roofs: list[RoofShare]
     steps: list[tuple[int, int]]
+    about: list[tuple[str, str]]
 
 
-def page_kernels(trace: Trace) -> list[PageKernel]:
+def page_kernels(trace: Trace, known_roofs: RoofsEntry | None = None) -> list[PageKernel]:
     """One for each kernel; an event's `case` is a place in this list."""
     device, rows = device_of(trace.about), list[PageKernel]()
     shapes = trace.kernel_cases["signature"].to_list()
@@ -60,8 +64,29 @@ def page_kernels(trace: Trace) -> list[PageKernel]:
         roofs = roof_shares(device, row.precision or None, Roofline(row.tflops, row.gbps))
         known: dict[str, Any] = asdict(row)
         place = shape if shape >= 0 else None
-        rows.append(PageKernel(**known, shape=place, roofs=roofs, steps=steps))
+        about = _about(row, roofs, known_roofs)
+        rows.append(PageKernel(**known, shape=place, roofs=roofs, steps=steps, about=about))
     return rows
+
+
+def _about(row: KernelRow, roofs: list[RoofShare], of: RoofsEntry | None) -> list[tuple[str, str]]:
+    """What limits a kernel, its work and traffic, how sure that is, and whose roofs these are."""
+    sure, note = row.cost_certainty.replace("_", " "), row.cost_note or ""
+    cost = note if note.startswith(sure) else ": ".join(filter(None, (sure, note)))
+    printed = f"; {row.precision} by its datasheet" if of and row.precision in of.datasheet else ""
+    source = "as measured" + printed if of and of.measured else "by its datasheet"
+    work = [flops_text(row.flops), f"{row.tflops:,.1f} TFLOP/s"] if row.tflops is not None else []
+    moved = [bytes_text(row.bytes)] if row.bytes is not None else []
+    moved += [f"{bytes_text(row.gbps * 1e9)}/s"] if moved and row.gbps is not None else []
+    unknown = "" if roofs else row.cost_note or "unknown: its work is not in the trace"
+    said = [
+        ("limited by", row.limited_by or "unknown"),
+        ("work", ", ".join(work)),
+        ("traffic", ", ".join(moved)),
+        ("cost", cost if roofs else unknown),
+        ("roofs", f"of {of.device}, {source}" if roofs and of else ""),
+    ]
+    return [(term, text) for term, text in said if text]
 
 
 def _case_steps(trace: Trace) -> list[list[tuple[int, int]]]:
@@ -141,14 +166,30 @@ class NameParts(Struct, frozen=True):
     parts: list[tuple[str, str, str, str]]
 
 
-class OperandRow(Struct, frozen=True):
-    """The operands of an op, as text; `number` is what an event's `shape` says."""
+_TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "double": "fp64"}
+_TYPES |= {"long": "int64", "long int": "int64", "int": "int32", "unsigned char": "uint8"}
 
-    number: int
-    dims: str | None
-    types: str | None
-    strides: str | None
-    concrete: str | None
+
+def operands(form: Signature) -> list[tuple[str, str]]:
+    """Each operand by its number: `8192x768 bf16, strides 768, 1`, or the value of a number."""
+    rows = []
+    columns = zip_longest(form.types, form.dims, form.strides, form.concrete)
+    for number, (kind, dims, strides, value) in enumerate(columns, 1):
+        sizes, plain_type = _sizes(dims), str(kind or "").replace("c10::", "")
+        typed = f"{sizes} {_TYPES.get(kind, plain_type)}".strip() if sizes else ""
+        steps = f"strides {', '.join(map(str, strides))}" if sizes and strides else ""
+        if said := ", ".join(filter(None, (typed, steps, plain(str(value or ""))))):
+            rows.append((str(number), said))
+    return rows
+
+
+def _sizes(held: Any) -> str:
+    """`8192x768`; of a list of tensors the sizes of each."""
+    if not isinstance(held, list) or not held:
+        return ""
+    if all(isinstance(each, int) for each in held):
+        return "x".join(map(str, held))
+    return ", ".join(filter(None, map(_sizes, held)))
 
 
 class TimeTables(Struct, frozen=True):
@@ -158,9 +199,7 @@ class TimeTables(Struct, frozen=True):
     recording: list[TableData]
 
 
-def time_tables(
-    trace: Trace, look: Look, rows: list[PageKernel], shapes: list[OperandRow], made: Origins
-) -> TimeTables:
+def time_tables(trace: Trace, look: Look, rows: list[PageKernel], made: Origins) -> TimeTables:
     """Where GPU time goes, kernels by name and sizes, and ops by their own host time."""
     steps = len(trace.spans.steps)
 
@@ -169,7 +208,7 @@ def time_tables(
         basis = look.composition.per if count and look.composition else per
         tables = [
             _groups_table(groups, basis),
-            _kernels_table(rows, per, shapes, made, count),
+            _kernels_table(trace, rows, per, made, count),
             _ops_table(op_rows(trace, inside), count or 1, per, look),
         ]
         return [each for each in tables if each.cells]
@@ -191,7 +230,7 @@ def _groups_table(groups: Sequence[GroupRow], per: str) -> TableData:
 
 
 def _kernels_table(
-    rows: list[PageKernel], per: str, shapes: list[OperandRow], made: Origins, steps: int
+    trace: Trace, rows: list[PageKernel], per: str, made: Origins, steps: int
 ) -> TableData:
     def total(row: PageKernel) -> float | None:
         in_steps_ns = None if row.in_steps_ns is None else row.in_steps_ns / (steps or 1)
@@ -202,13 +241,16 @@ def _kernels_table(
         return None if ns is None or not whole else ns / whole
 
     def sizes(row: PageKernel) -> str:
-        return "" if row.shape is None else shapes[row.shape].dims or ""
+        return "" if row.shape is None else json_text(forms[row.shape].dims)
 
     def sources(row: PageKernel) -> str:
         at = made.of.get(row.first)
         return "" if at is None else ", ".join(place for place, _ in made.every[at].lines)
 
+    forms = trace.origins.arguments.signatures
     whole = sum(total(row) or 0 for row in rows)
+    modules = Column("modules", lambda row: folded_names(row.modules), WORDS, first=False)
+    known = kernel_facts().items()  # columns that the row itself declares
     places = sorted(range(len(rows)), key=lambda at: -(total(rows[at]) or 0))
     columns = (
         Column("share", share, "share"),
@@ -218,13 +260,14 @@ def _kernels_table(
         Column("kernel", "short", WORDS),
         Column("op", lambda row: ", ".join(row.ops), WORDS),
         Column("limited by", lambda row: row.limited_by or row.bound, WORDS),
-        Column("modules", lambda row: folded_names(row.modules), WORDS, first=False),
+        *([modules] if any(row.modules for row in rows) else []),
         Column("sizes", sizes, WORDS, first=False),
         Column("TFLOP/s", lambda row: row.tflops and round(row.tflops, 1), "number", first=False),
         Column("GB/s", "gbps", first=False),
         Column("work", "flops", "flops", first=False),
         Column("traffic", "bytes", first=False),
         Column("role", "role", WORDS, first=False),
+        *(Column(fact.head, name, fact.unit, first=False) for name, fact in known if fact.head),
         *([Column("source", sources, WORDS, first=False)] if made.every else []),
     )
     table = Table(f"Kernels by name and sizes, {per}", columns, [rows[at] for at in places])
@@ -286,7 +329,7 @@ class TraceFacts(Struct):
     kinds: tuple[str, ...]
     kernels: list[PageKernel]
     decoded: list[NameParts]
-    shapes: list[OperandRow]
+    shapes: list[list[tuple[str, str]]]
     origins: Origins
     flame: Flame
     idle: IdleTime
@@ -313,15 +356,12 @@ def facts(
     names, host = trace.host.names, trace.host
     frames = distinct(host.name[host.is_kind("python_function")]).tolist()
     lines = ((number, line_of(names[number])) for number in frames)
-    decoded, shapes = [], []
-    for number, form in enumerate(trace.origins.arguments.signatures):
-        operands = (form.dims, form.types, form.strides, form.concrete)
-        shapes.append(OperandRow(number, *(json_text(each) if each else None for each in operands)))
+    decoded, shapes = [], [*map(operands, trace.origins.arguments.signatures)]
     for number in distinct(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
         parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
         decoded.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
-    kernels, made, notes = page_kernels(trace), origins(trace), look.ledger.notes
+    kernels, made, notes = page_kernels(trace, look.roofs), origins(trace), look.ledger.notes
     found = insights(trace, overview, timeline)
     tables = findings_tables(overview, found)
     read = [each for each in tables if each.title in ("Trust", "Read")]
@@ -337,7 +377,7 @@ def facts(
         answers=answers(trace, overview),
         insights=found,
         findings=[each for each in tables if each not in read],
-        times=time_tables(trace, look, kernels, shapes, made),
+        times=time_tables(trace, look, kernels, made),
         ledger=read,
         lost=[f"{title}: {plain(note.shown)}" for note in notes if note.severity in GRAVE],
         clocks_agree=all(note.code != "clock_mismatch" for note in notes),

@@ -14,8 +14,8 @@ export interface Sorting {
 
 // The first column of words names its row; the first share is drawn as a bar.
 export function kindsOf({ columns, heat }: TableData): Kind[] {
-  const first = (unit: string) => columns.findIndex((column) => column.unit === unit);
-  const [name, share] = [first("words"), first("share")];
+  const name = columns.findIndex(({ unit }) => unit === "words"),
+    share = columns.findIndex((column) => column.unit === "share" && column.name.endsWith("share"));
   return columns.map(({ unit }, at) => {
     if (unit === "words") return at === name ? "name" : "words";
     return at === share && !heat ? "share" : "number";
@@ -78,9 +78,16 @@ function compared(a: Cell, b: Cell, sign: number): number {
   return a < b ? -sign : a > b ? sign : 0;
 }
 
+// A table that leaves no column out is read in full: its texts take several lines. Others have a line for each row.
+export function wraps({ columns }: TableData): boolean {
+  return columns.every(({ first }) => first);
+}
+
 // What a text column would like to have at most, and what it needs at least: texts are cut short, or take several lines. Numbers
 // are never cut.
 const MOST = { share: 120, number: Number.POSITIVE_INFINITY, name: 260, words: 200 };
+const READ = 520; // a sentence, which takes several lines
+
 const LEAST = { share: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY, name: 140, words: 100 };
 const LETTER = 8; // pixels of a letter at the size of tables, and the room beside a text
 const ROOM = 26;
@@ -92,7 +99,8 @@ export function wantedWidths(table: TableData): number[] {
   return table.columns.map(({ name }, at) => {
     if (kinds[at] === "share") return MOST.share;
     const letters = table.cells.slice(0, MEASURED).reduce((longest, row) => Math.max(longest, row[at].length), name.length + 2);
-    return Math.min(letters * LETTER + ROOM, MOST[kinds[at]]);
+    const most = kinds[at] === "words" && wraps(table) ? READ : MOST[kinds[at]];
+    return Math.min(letters * LETTER + ROOM, most);
   });
 }
 

@@ -40,9 +40,8 @@ export interface LessonPage { number: number; kept_as: string; title: string; st
 export interface LiveGroups { by: string; names: string[]; folded: number }
 export interface MemoryPage { device: string; points: Packed; peak_bytes: number; peak_ns: number; holders: TableData }
 export interface NameParts { name: number; short: string; family: string; role: string; parts: [string, string, string, string][] }
-export interface OperandRow { number: number; dims: string | null; types: string | null; strides: string | null; concrete: string | null }
 export interface Origins { every: KernelOrigin[]; of: Record<number, number> }
-export interface Outline { lanes: Lane[]; end: number; steps: StepExtent[]; step: number | null; configs: unknown[][]; groups: string[];
+export interface Outline { lanes: Lane[]; end: number; steps: StepExtent[]; step: number | null; configs: string[]; groups: string[];
   events?: Packed | null; left_out?: number | null; marks?: Packed | null; origin_ns?: number }
 export interface Packed { rows: number; columns: string[]; differences: string[]; data: string }
 export interface PackedBands { runs: Packed; busy: Packed }
@@ -54,7 +53,7 @@ export interface PageKernel { name: string; short: string; family: string; role:
   number | null; bytes: number | null; bytes_read: number | null; bytes_written: number | null; tflops: number | null; gbps: number | null;
   precision: string; bound: string; roof_percent: number | null; limited_by: string; cost_certainty: string; cost_note: string | null;
   modules: string[]; source: string | null; sources: string[]; cache_use: CacheUse | null; shape: number | null; roofs: RoofShare[]; steps:
-  [number, number][] }
+  [number, number][]; about: [string, string][] }
 export interface PageLane { name: string; slices: [string, number, number, number, boolean][] }
 export interface PagePredictable { measures: Record<string, KnownMeasure>; statements: Record<string, [string, number]>; texts: string[] }
 export interface PageReply { verdict: string; said: string; misread: string }
@@ -63,8 +62,8 @@ export interface PageStep { asked: AskedStep; kind: string; right: string; repli
 export interface Part { kind: string; name: string; share: number; text: string; percent: string }
 export interface PeakFlame { names: string[]; boxes: Packed; passes: string[]; left_out_bytes: number; kinds: string[] }
 export interface Place { frame: [number, number] | null; shades: [number, number, number][]; events: [number, number, number, number][] }
-export interface Report { traces: TraceFacts[]; compared: Compared | null; tabs: Record<string, TableData[]>; config: string[]; marks:
-  string[]; schema: number; only: string; kind: string }
+export interface Report { traces: TraceFacts[]; compared: Compared | null; tabs: Record<string, TableData[]>; marks: string[]; schema:
+  number; only: string; kind: string }
 export interface RightRange { least: number; most: number }
 export interface RoofShare { roof: string; percent: number }
 export interface RoofsEntry { device: string; hbm_gbps: number; l2_gbps: number | null; l2_bytes: number | null; tflops: Record<string,
@@ -78,7 +77,7 @@ export interface TableData { title: string; columns: ColumnData[]; cells: string
 export interface TablesPage { head: TableData; tables: TableData[]; kind: string }
 export interface TimeTables { step: TableData[]; recording: TableData[] }
 export interface TraceFacts { title: string; headline: string; timeline: Outline; names: string[]; kinds: string[]; kernels: PageKernel[];
-  decoded: NameParts[]; shapes: OperandRow[]; origins: Origins; flame: Flame; idle: IdleTime; launch_names: number[]; code_lines:
+  decoded: NameParts[]; shapes: [string, string][][]; origins: Origins; flame: Flame; idle: IdleTime; launch_names: number[]; code_lines:
   Record<number, string>; call_groups: Record<number, string>; memory: MemoryPage[]; roofs: RoofsEntry | null; answers: Answers; insights:
   Insight[]; findings: TableData[]; times: TimeTables; ledger: TableData[]; lost: string[]; clocks_agree: boolean }
 export interface WhereRow { name: string; share: number; time: string; percent: string; about: string; filter: string }

@@ -8,7 +8,6 @@ import type {
   KernelOrigin,
   Lane,
   NameParts,
-  OperandRow,
   Origins,
   PageKernel,
   RoofsEntry,
@@ -44,7 +43,7 @@ export class TraceFacts {
   readonly launchNames: ReadonlySet<number>;
   readonly codeLines: Readonly<Record<number, string>>;
   readonly decoded: Map<number, NameParts>;
-  readonly shapes: Map<number | null, OperandRow>;
+  readonly shapes: [string, string][][];
   readonly gpuKinds: Set<number>;
   readonly callKinds: Set<number>;
   readonly annotationKinds: Set<number>;
@@ -52,7 +51,7 @@ export class TraceFacts {
   readonly end: number;
   readonly steps: StepExtent[];
   readonly step: number | null;
-  readonly configs: unknown[][];
+  readonly configs: string[];
   readonly leftOut: number;
   readonly groups: string[];
   marks: string[] = [];
@@ -60,10 +59,7 @@ export class TraceFacts {
   private readonly ofKind: number[];
   private readonly ofCall: Map<number, number>; // by name
 
-  constructor(
-    entry: KnownTrace,
-    readonly configNames: string[],
-  ) {
+  constructor(entry: KnownTrace) {
     ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels } = entry);
     this.roofs = entry.roofs ?? null;
     ({ lanes: this.lanes, end: this.end, steps: this.steps, step: this.step, configs: this.configs } = entry.timeline);
@@ -73,7 +69,7 @@ export class TraceFacts {
     this.ofKind = this.kinds.map((kind) => this.groups.indexOf(GPU_WORK.includes(kind) ? "copy" : kind));
     this.ofCall = new Map(Object.entries(entry.call_groups ?? {}).map(([name, group]) => [Number(name), this.groups.indexOf(group)]));
     this.decoded = new Map(entry.decoded.map((row) => [row.name, row]));
-    this.shapes = new Map(entry.shapes.map((row) => [row.number, row]));
+    this.shapes = entry.shapes;
     this.origins = entry.origins;
     this.idle = entry.idle;
     this.launchNames = new Set(entry.launch_names);

@@ -94,12 +94,11 @@ async function compare(numbers: readonly number[]): Promise<Compared> {
 
 interface Opened {
   entry: Entry;
-  config: string[];
   marks: string[];
 }
 
-function shown(index: number, { entry, config, marks }: Opened, source: (facts: TraceFacts) => DataSource): Shown {
-  const facts = new TraceFacts(entry, config);
+function shown(index: number, { entry, marks }: Opened, source: (facts: TraceFacts) => DataSource): Shown {
+  const facts = new TraceFacts(entry);
   facts.marks = marks;
   const { steps, step } = entry.timeline;
   return { index, entry, facts, source: source(facts), zero: steps[step ?? -1]?.start ?? 0 };

@@ -33,7 +33,7 @@ from foretrace.base.terminal import plain
 from foretrace.look.steering import Steering
 from foretrace.pages.changes import MARKS, Compared, compared
 from foretrace.pages.page import Packed, pack, seen
-from foretrace.pages.timeline import CONFIG, Bands, Timeline, edges
+from foretrace.pages.timeline import Bands, Timeline, edges
 from foretrace.pages.trace_facts import facts
 from foretrace.read.door import Opened, TraceFile, TraceFolder, nothing_in, open_any
 from foretrace.read.tables import KINDS, WORK_KINDS
@@ -123,7 +123,7 @@ def prepared(
     report("applying the rules")
     outline = timeline.outline(timeline.typical_step)
     shown = facts(trace, entry.label, outline, steering)
-    answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
+    answer = {"state": "ready", "entry": shown, "marks": MARKS}
     kept = seen(msgspec.json.encode(answer, enc_hook=str).decode()).encode()
     shorts = {row.name: row.short for row in shown.decoded}
     calls = timeline.rows_of(np.flatnonzero(trace.host.is_launch & trace.host.timed))

@@ -82,7 +82,7 @@ function laneLegend({ events }: JobSource): HTMLElement {
 
 function jobFacts(page: LanePage): TraceFacts {
   const nothing = { kernels: [], decoded: [], shapes: [], origins: { of: {}, every: [] } };
-  return new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page }, []);
+  return new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page });
 }
 
 class JobSource extends ReportSource {

@@ -4,7 +4,7 @@
 import "./grid.css";
 import { button, make, nameOf, replace, sentence } from "../../base/dom";
 import { numberText } from "../../base/units";
-import { chosen, csv, fitting, type Kind, kindsOf, type Sorting, sortable, wantedWidths, windowOf } from "../../core/rows";
+import { chosen, csv, fitting, type Kind, kindsOf, type Sorting, sortable, wantedWidths, windowOf, wraps } from "../../core/rows";
 import type { TableData } from "../../data/documents";
 import { shareBar, spanBar } from "./bars";
 
@@ -86,7 +86,7 @@ export class Grid {
     this.kinds = kindsOf(table);
     this.wanted = wantedWidths(table);
     this.sorts = columns.map(({ name }, at) => name !== "" && !options.plain && sortable(table, at));
-    this.wraps = columns.every(({ first }) => first) && table.cells.length <= MOST_AT_ONCE;
+    this.wraps = wraps(table) && table.cells.length <= MOST_AT_ONCE;
     this.shown = columns.map(() => true);
     this.heads = columns.map(({ name }, at) =>
       make(

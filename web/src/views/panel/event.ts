@@ -3,7 +3,6 @@
 import { button, type Child, make, nameOf } from "../../base/dom";
 import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
-import type { OperandRow } from "../../data/documents";
 import { Events } from "../../data/events";
 import { kernelParts } from "./kernel";
 import { columns, head, pairs, type Select, titled } from "./parts";
@@ -81,42 +80,8 @@ function operandsOf(events: Events, at: number): number {
   return shaped.at(-1) ?? events.kernel(at)?.shape ?? -1;
 }
 
-// One row per operand: its sizes and type, `8192x768 bf16`, and its strides, or the value of a number.
+// One row per operand: its sizes, type and strides, or the value of a number.
 function operandsPart({ facts }: Shown, number: number): HTMLElement | null {
-  const shape = facts.shapes.get(number);
-  if (!shape) return null;
-  const rows = operandRows(shape);
-  return rows.length ? titled("Operands", pairs(rows)) : null;
-}
-
-function operandRows({ dims, types, strides, concrete }: OperandRow): [string, string][] {
-  const [size, type, stride, value] = [dims, types, strides, concrete].map((text) => (text ? (JSON.parse(text) as unknown[]) : []));
-  const rows = type.map((each, at): [string, string] => {
-    const sizes = sizesText(size[at]);
-    const strides = Array.isArray(stride[at]) && stride[at].length ? `strides ${(stride[at] as unknown[]).join(", ")}` : "";
-    const shown = [sizes && `${sizes} ${typeText(each)}`.trim(), strides, String(value[at] ?? "")].filter(Boolean).join(", ");
-    return [String(at + 1), shown];
-  });
-  return rows.filter(([, shown]) => shown);
-}
-
-// `8192x768`; of a list of tensors the sizes of each.
-function sizesText(held: unknown): string {
-  if (!Array.isArray(held) || !held.length) return "";
-  return held.every((each) => typeof each === "number") ? held.join("x") : held.map(sizesText).filter(Boolean).join(", ");
-}
-
-const TYPES: Record<string, string> = {
-  "c10::BFloat16": "bf16",
-  "c10::Half": "fp16",
-  float: "fp32",
-  double: "fp64",
-  long: "int64",
-  "long int": "int64",
-  int: "int32",
-  "unsigned char": "uint8",
-};
-
-function typeText(type: unknown): string {
-  return TYPES[String(type)] ?? String(type).replace("c10::", "");
+  const rows = facts.shapes[number];
+  return rows?.length ? titled("Operands", pairs(rows)) : null;
 }

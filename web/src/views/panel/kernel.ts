@@ -1,31 +1,24 @@
 // A kernel: its module, queue delay, roofs, the same kernel in other steps, its findings, source and name.
 
 import { button, type Child, make, nameOf } from "../../base/dom";
-import { bytesText, flopsText, numberText, rateText, timeText } from "../../base/units";
+import { numberText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import type { Joins, Place } from "../../core/joins";
 import { pointed } from "../../core/places";
 import { queueDelay } from "../../core/related";
 import type { Columns } from "../../data/columns";
-import type { Insight, KernelOrigin, NameParts, PageKernel } from "../../data/documents";
+import type { Insight, KernelOrigin, NameParts, PageKernel, RoofShare } from "../../data/documents";
 import type { Events } from "../../data/events";
 import { bars, meter, pairs, type Select, small, titled } from "./parts";
 
 const MODULE = "nn.Module: ";
-const SAID = new Set(["device", "stream"]); // the head has them
-const UNITS: Record<string, (value: unknown) => string> = {
-  occupancy: (value) => `${value}%`,
-  bytes: (value) => bytesText(Number(value)),
-  shared_memory: (value) => bytesText(Number(value)),
-  registers: (value) => `${value} per thread`,
-};
 
 export async function kernelParts(context: Context, trace: Shown, events: Events, at: number, select: Select): Promise<Child[]> {
   const kernel = events.kernel(at);
   const launches = kernel ? await trace.source.launches(events.case[at]) : null;
   return [
     launchPart(trace, events, at),
-    kernel ? roofPart(context, trace, kernel) : null,
+    kernel ? roofPart(context, kernel) : null,
     kernel && launches ? stepsPart(context, trace, kernel, launches, events.event[at], select) : null,
     standInPart(context, trace, events.event[at]),
     findingsPart(context, trace, events.event[at], launches),
@@ -48,14 +41,8 @@ function launchPart({ entry }: Shown, events: Events, at: number): HTMLElement {
 
 // Grid, block, registers and the rest, as far as they were recorded.
 function configPart({ facts }: Shown, config: number): HTMLElement | null {
-  const values = facts.configs[config] ?? [];
-  const text = (value: unknown) => (typeof value === "number" ? numberText(value, 2) : String(value));
-  const shown = facts.configNames.flatMap((name, at) =>
-    values[at] == null || SAID.has(name)
-      ? []
-      : [`${name.replaceAll("_", " ")} ${UNITS[name] ? UNITS[name](values[at]) : text(values[at])}`],
-  );
-  return shown.length ? titled("Launch configuration", make("p", {}, nameOf(shown.join(", ")))) : null;
+  const text = facts.configs[config];
+  return text ? titled("Launch configuration", make("p", {}, nameOf(text))) : null;
 }
 
 function delay(events: Events, at: number): string {
@@ -80,37 +67,9 @@ function moduleOf(events: Events, at: number): string {
   return `${name.startsWith(MODULE) ? name.slice(MODULE.length) : name}${forward ? "" : " (backward)"}`;
 }
 
-function roofPart({ colours }: Context, { facts }: Shown, kernel: PageKernel): HTMLElement {
-  const rates = [
-    kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
-    kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${rateText(kernel.gbps)}`}`,
-  ];
-  const { roofs } = facts;
-  const printed = roofs?.measured && roofs.datasheet.includes(kernel.precision) ? `; ${kernel.precision} by its datasheet` : "";
-  const roof = roofs ? `of ${roofs.device}, ${roofs.measured ? "as measured" : "by its datasheet"}${printed}` : "";
-  return titled(
-    kernel.roofs.length ? "Percent of each roof" : "Roofs",
-    kernel.roofs.length
-      ? bars(
-          kernel.roofs.map(({ roof, percent }) =>
-            meter(percent / 100, colours.group(kernel.role), roofName(roof), `${numberText(percent, 1)}%`),
-          ),
-        )
-      : make("p", {}, kernel.cost_note || "unknown: its work is not in the trace"),
-    pairs([
-      ["limited by", kernel.limited_by || "unknown"],
-      ["work", rates[0]],
-      ["traffic", rates[1]],
-      ["cost", kernel.roofs.length ? costOf(kernel) : ""],
-      ["roofs", kernel.roofs.length ? roof : ""],
-    ]),
-  );
-}
-
-// How sure it is, once: some notes begin with it.
-function costOf({ cost_certainty, cost_note }: PageKernel): string {
-  const sure = cost_certainty.replaceAll("_", " ");
-  return cost_note?.startsWith(sure) ? cost_note : [sure, cost_note].filter(Boolean).join(": ");
+function roofPart({ colours }: Context, { roofs, role, about }: PageKernel): HTMLElement {
+  const share = ({ roof, percent }: RoofShare) => meter(percent / 100, colours.group(role), roofName(roof), `${numberText(percent, 1)}%`);
+  return titled(roofs.length ? "Percent of each roof" : "Roofs", roofs.length ? bars(roofs.map(share)) : null, pairs(about));
 }
 
 function roofName(roof: string): string {
