@@ -1,4 +1,9 @@
-"""Jobs of many ranks: each file is reduced by itself, and the parts are joined."""
+"""Jobs of many ranks: each file is reduced by itself, and the parts are joined.
+
+with jobs.read("traces/") as job:
+    document = summarize(job)  # jobs/summary.py: every analysis, and the verdict
+print(text(first_screen(document)))  # jobs/lines.py: the tables of the answer
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A file of `texts` holds text, code and questions, and no answer: a `scene` is a recording that marks
 predictions and measures facts, a `sitting` is a lesson while it is played, and `own` makes
-questions about any trace. Everything here returns Structs of `learn/lessons/documents.py`;
-`render/lesson_page.py` draws them. Other packages add lessons through entry points in the group
+questions about any trace. Everything here returns Structs of `documents`; `lines` shows them at a
+terminal, `lesson_page` as a page. Other packages add lessons through entry points in the group
 `foretrace.lessons`.
 """
 

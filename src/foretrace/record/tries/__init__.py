@@ -2,6 +2,6 @@
 
 `applied/` has one class per fix. `session` watches the script from inside its process, `child` runs
 it there and times blocks of steps with a fix off and on in turns. `rounds` starts these processes
-and reads what they report; `tournament` decides which fixes are tried, in which order and together.
-`judging` says what a gain is, and whether the results stayed the same; `patch` writes the lines.
+and reads what they report; `tournament` decides which fixes are tried, in which order and together,
+and writes the patch. `judging` says what a gain is, and whether the results stayed the same.
 """
