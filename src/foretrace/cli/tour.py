@@ -109,11 +109,9 @@ def _tried() -> str:
 def _report(traces: Sequence[Trace], card: str, out: str) -> str:
     from pathlib import Path
 
-    import msgspec
-
     from foretrace.learn.ladder.climb import climb_recorded
     from foretrace.pages import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))
+    climb = climb_recorded(card, ("mlp",))
     return f"The report on both: {write_report(out, traces, ladder=climb)}"
