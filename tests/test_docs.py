@@ -23,7 +23,7 @@ import pytest
 
 import foretrace
 from corpus.places import PUBLIC
-from foretrace.base import budget, plugins
+from foretrace.base import budget, plugins, tables
 from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
@@ -221,6 +221,21 @@ def _worked_example(name: str) -> Any:
     module = ModuleType(name)
     exec(next(code for code in codes if f"def {name}(" in code), vars(module))
     return vars(module)[name]
+
+
+def test_the_worked_examples_of_a_feature_and_of_a_page_run() -> None:
+    codes = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    feature = ModuleType("longest")
+    for mark in ("class Longest", "def lines", "def longest_html"):
+        code = next(code for code in codes if mark in code)
+        exec(compile(code, "longest.py", "exec"), vars(feature))
+    rows = feature.longest(foretrace.open(recordings.traces()["mlp_eager"], cache=False))
+    assert [(row.stream, row.dur_ns) for row in rows] == [(7, 56544)]
+    screen = feature.lines(rows)
+    name = rows[0].kernel
+    assert tables.text(screen).splitlines()[-1] == f"  {7:>6}  {name}  56.5 us"
+    assert tables.csv_text(screen).splitlines()[1] == f"7,{name},56544"
+    assert name in feature.longest_html(rows)
 
 
 def test_the_worked_example_of_a_group_names_its_work() -> None:
