@@ -15,7 +15,7 @@ import pytest
 from corpus.opening import run
 from foretrace.base.budget import Limits
 from foretrace.cli import main
-from foretrace.compare import documents as compare
+from foretrace.compare import jobs as compare
 from foretrace.jobs import documents as document
 from foretrace.jobs.reading import Answers, local_answers
 from jobs.plan import Clock, Delay, Plan, write
@@ -171,7 +171,7 @@ def test_the_page_of_a_job(folders: tuple[str, str], tmp_path: Path) -> None:
     target = tmp_path / "job.html"
     done = run("report", folders[0], "-o", str(target), "-g", "rank 2 is last")
     assert (done.code, done.out) == (0, f"{target}\n")
-    assert '"hits":1' in target.read_text(encoding="utf-8")
+    assert "1 hit, 0 missed, 0 unknown" in target.read_text(encoding="utf-8")
     assert run("report", folders[0], "-o", str(target)).code == 2  # it is there already
     assert run("report", folders[0], "--step", "0", "-o", str(tmp_path / "b.html")).code == 2
 
