@@ -21,8 +21,10 @@ export async function showJob(data: JobPage, colours: Colours): Promise<() => vo
   );
   replace(byId("traces"), tablesNode(data.tables));
   Object.assign(window, { heat, foretrace: ranks?.context }); // for the curious, and for the tests
-  return () => {
+  const redraw = () => {
     heat?.redraw();
     ranks?.context.store.touch();
   };
+  redraw(); // views are in the page, and have a size
+  return redraw;
 }

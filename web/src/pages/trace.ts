@@ -124,5 +124,6 @@ async function show(traces: Shown[], compared: Compared | null, tabs: Tabs, only
       ),
     );
   Object.assign(window, { foretrace: context }); // for the curious, and for the tests
+  context.store.touch(); // views are in the page, and have a size
   return () => context.store.touch();
 }
