@@ -39,7 +39,10 @@ def test_added_tracks_hold_what_was_written_and_the_rest_says_the_same(
     events = [event for event in _load(target) if event["pid"] == PID]
     _check_apart(events)
     before, after = look(trace), look(foretrace.open(target, cache=False))
-    assert (after.totals, after.kernels) == (before.totals, before.kernels)
+    assert after.totals == before.totals
+    # events have other numbers in the copy
+    ours, theirs = ([replace(row, first=-1) for row in each.kernels] for each in (after, before))
+    assert ours == theirs
     labels = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
