@@ -41,7 +41,7 @@ import foretrace as ft
 from foretrace import jobs, why
 from foretrace.base import tables
 from foretrace.base.budget import Limits, ceiling, timed
-from foretrace.base.documents import encode
+from foretrace.base.tables import encode
 from foretrace.compare import document as compared
 from foretrace.jobs import lines as job_page
 from foretrace.jobs import summary as job_summary

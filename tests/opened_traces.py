@@ -11,8 +11,7 @@ import msgspec
 
 import foretrace as ft
 from foretrace.look import summarize
-from foretrace.look.documents import Overview
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding, Overview
 from foretrace.look.savings import findings as found_in
 from foretrace.read import recordings
 from foretrace.trace.trace import Trace

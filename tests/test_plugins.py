@@ -163,7 +163,7 @@ AT_WORK = {
     "families": "from foretrace.work.kernel import Family\nTHING = Family('frob', fail, 0)",
     "groups": "from foretrace.trace.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
     "costs": "from foretrace.work.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
-    "analyses": "from foretrace.look.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
+    "analyses": "from foretrace.look.rules import Rule\nTHING = Rule('frob', 'frobs', fail)",
     "reasons": "from foretrace.check.kinds import Reason\nTHING = Reason('frob', fail, '', '', '')",
 }
 

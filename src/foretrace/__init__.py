@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from foretrace.compare import Comparison, compare
     from foretrace.learn.lessons.lesson_page import lesson
     from foretrace.look import look
-    from foretrace.look.documents import Look
-    from foretrace.look.finding import Finding
+    from foretrace.look.documents import Finding, Look
     from foretrace.look.savings import findings
     from foretrace.record.profiling import capture, handler
     from foretrace.trace.opening import open, open_all  # noqa: A004 - the public name
@@ -41,8 +40,7 @@ _PLACES = {
     "trace.opening": "open open_all",
     "trace.trace": "Trace",
     "look": "look",
-    "look.documents": "Look",
-    "look.finding": "Finding",
+    "look.documents": "Finding Look",
     "look.savings": "findings",
     "check": "check expect",
     "check.verdict": "Verdict",

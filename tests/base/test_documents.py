@@ -15,7 +15,7 @@ from check.conftest import TEXTS, recorded
 from compare import traces as compared
 from corpus.build import cut, gn
 from corpus.opening import run
-from foretrace.base.documents import encode
+from foretrace.base.tables import encode
 from foretrace.check import baseline, check
 from foretrace.check import documents as guesses
 from foretrace.check.marking import document

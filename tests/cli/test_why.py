@@ -17,8 +17,7 @@ import foretrace
 from compiled_recordings import compiled
 from foretrace import why
 from foretrace.base import tables
-from foretrace.base.documents import encode
-from foretrace.base.tables import LINES
+from foretrace.base.tables import LINES, encode
 from foretrace.cli import main
 from foretrace.why.documents import Why
 from foretrace.why.lines import PARTS, sections

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from foretrace.base.documents import encode
 from foretrace.base.errors import UsageError
-from foretrace.base.tables import marked, text
+from foretrace.base.tables import encode, marked, text
 from foretrace.check import GuessError
 from foretrace.compare.fail_if import parse_gate
 from foretrace.compare.jobs import CompareJobsDocument, compare_jobs, page

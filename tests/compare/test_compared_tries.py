@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foretrace.base.documents import encode
+from foretrace.base.tables import encode
 from foretrace.cli import main
 from foretrace.compare.fail_if import parse_gate
 from foretrace.compare.tries import compare_tries

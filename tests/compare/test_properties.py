@@ -16,8 +16,8 @@ from corpus.build import g0
 from corpus.odd_files import SMALL
 from corpus.places import RECORDED, public_traces
 from foretrace.base.budget import Limits
-from foretrace.base.documents import encode
 from foretrace.base.errors import TraceError
+from foretrace.base.tables import encode
 from foretrace.compare import Comparison, compare, document
 from foretrace.compare.changes import KernelPair, spent
 from foretrace.compare.lines import comparison_markdown, comparison_text

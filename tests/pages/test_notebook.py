@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.base.documents import encode
+from foretrace.base.tables import encode
 from foretrace.check.verdict import Verdict
 from foretrace.look.rules import run_all
 from foretrace.pages import notebook

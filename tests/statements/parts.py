@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import foretrace as ft
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.groups import group_rows, sequences
 from foretrace.look.lines import folded
 from foretrace.look.rules import RANGES, rules

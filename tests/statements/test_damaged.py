@@ -14,7 +14,7 @@ from foretrace.compare.lines import circumstances
 from foretrace.look import look
 from foretrace.pages.export import chrome
 from foretrace.pages.export.allowed import AllowList
-from foretrace.trace.autograd import AutogradNodes
+from foretrace.trace.module_calls import AutogradNodes
 from foretrace.trace.trace import Trace
 
 EPOCH_US = Raw("1700000000000000.123")

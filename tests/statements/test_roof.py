@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from corpus.builder import TraceBuilder
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 from opened_traces import open_made
 from statements.places import ladder
 

@@ -14,7 +14,7 @@ from corpus.places import RECORDED
 from foretrace.base.units import time_text
 from foretrace.look import rules as analyses
 from foretrace.look import summarize
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.measured_step import measured
 from foretrace.trace import bounds
 from foretrace.trace.trace import Trace

@@ -17,7 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from foretrace.base.errors import UsageError
+from foretrace.base.patterns import regex
 from foretrace.base.terminal import WIDTH, csv_cell, layout, markdown, painted, plain, wrapped
 from foretrace.base.units import (
     DASH,
@@ -320,3 +323,14 @@ def data(table: Table) -> dict[str, Any]:
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+# What a terminal or an editor acts on, beyond what JSON escapes; outside of texts JSON has none.
+_ACTED_ON = regex(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def encode(document: msgspec.Struct) -> str:
+    """The document as one line of JSON, fields in the order of their declaration."""
+    return _ACTED_ON.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(document).decode()
+    )

@@ -28,14 +28,13 @@ from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.look.fixes import Predicted, predicted
 from foretrace.look.rules import cast_of
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.read.compiler.records import CompiledLaunch
 from foretrace.trace import cpu_ops
-from foretrace.trace.autograd import ENGINE
 from foretrace.trace.compiled import provenance
 from foretrace.trace.host import DEEPEST, summed
 from foretrace.trace.intervals import Bools, Ints
-from foretrace.trace.module_calls import PREFIX
+from foretrace.trace.module_calls import ENGINE, PREFIX
 from foretrace.trace.trace import Trace
 from foretrace.work import families
 from foretrace.work.families import MATMULS, role_of_op

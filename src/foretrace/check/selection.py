@@ -26,7 +26,7 @@ from foretrace.trace.intervals import Bools, union_length
 from foretrace.trace.module_calls import PREFIX
 from foretrace.work import families
 from foretrace.work.families import MATMULS, role_of_op
-from foretrace.work.traffic import INEXACT
+from foretrace.work.kernel import INEXACT
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
 

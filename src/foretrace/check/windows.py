@@ -18,11 +18,10 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.check.evidence import Evidence
 from foretrace.check.words import PHASES, TRAITS, Token, nearest, wrong
-from foretrace.trace.autograd import ENGINE
 from foretrace.trace.cpu_ops import cpu_region
 from foretrace.trace.host import step_number
 from foretrace.trace.intervals import Bools, Ints
-from foretrace.trace.module_calls import PREFIX
+from foretrace.trace.module_calls import ENGINE, PREFIX
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 

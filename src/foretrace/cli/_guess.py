@@ -30,7 +30,7 @@ def ask(
     use.warn_of_loss(opened)
     if then:
         return _ahead(opened, then, answers, reading, as_json=as_json)
-    from foretrace.base.documents import encode
+    from foretrace.base.tables import encode
     from foretrace.check import check
     from foretrace.check.lines import lesson_text
     from foretrace.check.marking import document

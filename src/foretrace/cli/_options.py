@@ -262,7 +262,7 @@ def answer(
     form: str, document: Struct, text: Callable[..., str], markdown: Callable[..., str], **how: Any
 ) -> None:
     """Print a document as JSON, as Markdown, or as text, which `how` describes."""
-    from foretrace.base.documents import encode
+    from foretrace.base.tables import encode
 
     if form == "text":
         click.echo(text(document, **how))

@@ -78,7 +78,7 @@ def command(
     if write:
         if texts or files or against or form == "markdown":
             raise UsageError("--write writes predictions of this trace: give it alone, or --json")
-        from foretrace.base.documents import encode
+        from foretrace.base.tables import encode
         from foretrace.check import baseline
 
         opened = reading.trace(trace)

@@ -134,7 +134,7 @@ def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitt
 
 def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     """Ask one question after the other; progress has the lesson under `name`, if it has one."""
-    from foretrace.base.documents import encode
+    from foretrace.base.tables import encode
     from foretrace.learn.lessons.lines import end_text, title_text
     from foretrace.learn.lessons.sitting import KeptLesson, keep_progress, read_progress
 

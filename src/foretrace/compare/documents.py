@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.read.ledger import LedgerEntry
 from foretrace.trace.metadata import TraceEntry
 from foretrace.work.kernel_row import KernelRow

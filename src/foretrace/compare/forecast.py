@@ -34,7 +34,7 @@ from foretrace.compare import compare
 from foretrace.compare.verdict import made_between
 from foretrace.look.fixes import GPU, FixPrediction, Predicted, both, fixes, predicted
 from foretrace.look.rules.fusion import OPAQUE
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.read.recordings import typed_as
 from foretrace.trace import bounds
 from foretrace.trace.bounds import measured_spans

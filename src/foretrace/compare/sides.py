@@ -26,15 +26,15 @@ from foretrace.compare.documents import (
     TimePair,
 )
 from foretrace.compare.measure import Sample, sample
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.trace.arguments import json_text
 from foretrace.trace.cpu_ops import ops_inside, started_inside
 from foretrace.trace.host import HOST_KINDS
 from foretrace.trace.intervals import Ints, union_length
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
+from foretrace.work.kernel import INEXACT
 from foretrace.work.kernel_row import KernelRow
-from foretrace.work.traffic import INEXACT
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
 # the optimizer's region of the recorded training step has 12%. Anything between a half and nine

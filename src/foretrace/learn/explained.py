@@ -12,8 +12,7 @@ import polars as pl
 from msgspec import UNSET, Struct, UnsetType
 
 from foretrace.base.errors import UsageError
-from foretrace.look.documents import SCHEMA
-from foretrace.look.finding import Finding
+from foretrace.look.documents import SCHEMA, Finding
 from foretrace.trace.recording import op_call
 from foretrace.trace.trace import Trace
 from foretrace.work.costs.limits import WARP

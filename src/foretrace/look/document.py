@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import coded, counted, distinct, median
 from foretrace.look import documents as look
-from foretrace.look.documents import ModuleRow
-from foretrace.look.finding import Findings
+from foretrace.look.documents import Findings, ModuleRow
 from foretrace.read.ledger import LedgerEntry
 from foretrace.trace import bounds
 from foretrace.trace.analysis import Analysis
@@ -21,13 +20,12 @@ from foretrace.trace.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.trace.host import step_number
 from foretrace.trace.idle import unrecorded_wait
 from foretrace.trace.intervals import Bools
-from foretrace.trace.kernel_rows import per_call
 from foretrace.trace.metadata import TraceEntry, device_of
 from foretrace.trace.modules import CPU, ModuleWork
 from foretrace.trace.reach import gpu_time_below, is_view, work_below
 from foretrace.trace.serving import ServedBatch
 from foretrace.trace.spans import Span
-from foretrace.trace.trace import Trace
+from foretrace.trace.trace import Trace, per_call
 from foretrace.trace.traced_memory import MemoryTable
 from foretrace.trace.utilization import floor, utilization
 from foretrace.work.costs.limits import memory_rate, with_measured

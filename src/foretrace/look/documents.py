@@ -6,17 +6,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foretrace.base.display import Displayed
 from foretrace.base.tables import Line
-from foretrace.look.finding import Finding
 from foretrace.read.ledger import LedgerEntry, LeftOut, NoteEntry
 from foretrace.trace.metadata import TraceEntry
 from foretrace.work.kernel_row import KernelRow
 
 SCHEMA = 4
+
+
+class Finding(Displayed, Struct, frozen=True):
+    """One thing a rule found, with its evidence.
+
+    `state`: found (worth reading), clear (checked, nothing there), skipped (the trace lacks the
+    data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
+    hides no other rule). `saves_ns` is what a fix saves as a replay of the step predicts it, and
+    `at_most_ns` what it saves at best, per step where there are steps. Where no fix has a
+    prediction, `at_most_ns` stands alone, an upper bound of the rule's. Never a promise.
+
+    `events` are ids into the events table that prove it. `ranges` are the gaps that it is about,
+    the longest first: start and end on the clock of that table, and the number of the GPU (0 is the
+    first in the trace). `fix` is the change that a user would make, as an order (`CUDA graph
+    (torch.cuda.make_graphed_callables)`); empty where the finding calls for none.
+    """
+
+    rule: str
+    state: str
+    title: str
+    detail: str = ""
+    at_most_ns: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[int, ...] = ()
+    fix: str = ""
+    ranges: tuple[tuple[int, int, int], ...] = ()
+    saves_ns: int | None = None
+
+
+class Findings(Displayed, list[Finding]):
+    """A list of findings, which a notebook shows as a table."""
 
 
 class Totals(Struct, frozen=True):

@@ -36,11 +36,11 @@ from foretrace.look.documents import (
 )
 from foretrace.look.measured_step import MeasuredStep, cpu_groups
 from foretrace.read.tables import NONE
-from foretrace.trace.autograd import STEP
 from foretrace.trace.host import sums_above
 from foretrace.trace.idle import spent_in
 from foretrace.trace.intervals import Floats, Ints
 from foretrace.trace.metadata import device_of
+from foretrace.trace.module_calls import STEP
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.work import families

@@ -40,6 +40,7 @@ from foretrace.look.document import PASSES, ModuleNode, folded_tree, kinds
 from foretrace.look.documents import (
     WHOLE,
     CpuOpRow,
+    Finding,
     FixEntry,
     GroupRow,
     IgnoredEntry,
@@ -54,7 +55,6 @@ from foretrace.look.documents import (
     StepTime,
     TraceMemory,
 )
-from foretrace.look.finding import Finding
 from foretrace.look.fixes import Predicted
 from foretrace.look.fixes.whole_step import COMPILED
 from foretrace.look.groups import of_region

@@ -18,9 +18,8 @@ from msgspec import Struct, field
 from foretrace.base.arrays import distinct, median
 from foretrace.base.tables import Line
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.look.documents import WHOLE, CpuOpRow, GroupRow
-from foretrace.look.finding import Finding
-from foretrace.read.compiler import rows as compiled
+from foretrace.look.documents import WHOLE, CpuOpRow, Finding, GroupRow
+from foretrace.read.compiler import records as compiled
 from foretrace.trace import bounds
 from foretrace.trace.bounds import measured_spans
 from foretrace.trace.cpu_ops import computing_ops, cpu_call, cpu_does, runs_on_cpu

@@ -19,8 +19,6 @@ from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError, report
 from foretrace.look.documents import SCHEMA, LookSet, Overview
 from foretrace.look.steering import Steering
-from foretrace.read import cache as store
-from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
 from foretrace.read.door import TraceFolder, nothing_in
 from foretrace.read.ledger import LeftOut, NoteEntry
@@ -54,6 +52,8 @@ def overview_of(
 
 
 def _kept(wanted: str, steering: Steering, captures: str | None = None) -> Overview | None:
+    from foretrace.read import cache as store
+
     if not store.stamp_of(wanted):
         return None
     kept = store.load_document(wanted, _program(wanted, captures, steering))
@@ -70,6 +70,8 @@ def _kept(wanted: str, steering: Steering, captures: str | None = None) -> Overv
 def _made(
     wanted: str, bounds: Limits, cache: bool, captures: str | None, steering: Steering
 ) -> Overview:
+    from foretrace.read import cache as store
+
     with budget.ceiling(opening.shown(wanted), bounds):
         stamp = store.stamp_of(wanted)
         # the overview is kept; the tables are kept when a command opens the trace itself
@@ -102,6 +104,8 @@ def _program(wanted: str, captures: str | None, steering: Steering = ALL) -> str
     allocator's snapshot of the trace, the roofs of this machine, and what the user ignores: a
     change in one of them makes old overviews stale.
     """
+    from foretrace.read.captures import mark
+
     here = f"{devices.measured_stamp()}{steering}"
     beside = content_beside(wanted) + _compiler_records(wanted) + here.encode()
     with suppress(OSError):

@@ -23,8 +23,8 @@ from foretrace.base.tables import (
 from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
 from foretrace.look.documents import Look, RoofsEntry
 from foretrace.work.devices import BandwidthPoint, MeasuredRoofs
+from foretrace.work.kernel import CacheUse
 from foretrace.work.kernel_row import KernelRow
-from foretrace.work.traffic import CacheUse
 
 BAR = 24  # characters of the longest bar
 SUFFIX = " TFLOP/s"

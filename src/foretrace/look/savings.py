@@ -15,8 +15,7 @@ from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.patterns import regex
 from foretrace.look import fixes, rules
-from foretrace.look.documents import FixEntry, PredictedFixes, StepTime
-from foretrace.look.finding import Finding, Findings
+from foretrace.look.documents import Finding, Findings, FixEntry, PredictedFixes, StepTime
 from foretrace.look.fixes import Predicted, predicted, why_not
 from foretrace.look.measured_step import MeasuredStep
 from foretrace.look.steering import Steering

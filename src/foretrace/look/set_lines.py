@@ -25,13 +25,13 @@ from foretrace.base.tables import (
 from foretrace.base.terminal import WIDTH, shorten
 from foretrace.base.units import count_text, plural, ratio_text, time_text
 from foretrace.look.documents import (
+    Finding,
     IgnoredEntry,
     Look,
     LookSet,
     Overview,
     StepRow,
 )
-from foretrace.look.finding import Finding
 from foretrace.look.lines import LABELS, NAME, device_text, ignored_lines
 from foretrace.look.measured_step import WORTH, saving_text
 from foretrace.read.ledger import GRAVE

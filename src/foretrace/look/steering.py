@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from foretrace.base.errors import UsageError, nearest
-from foretrace.look.documents import IgnoredEntry
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding, IgnoredEntry
 
 RULE, FIX = "rule", "fix"
 IGNORED, UNSELECTED = "ignored", "not selected"

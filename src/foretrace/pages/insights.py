@@ -13,8 +13,7 @@ from msgspec import Struct
 from foretrace.base.tables import WORDS, Column, Line, Table
 from foretrace.base.terminal import plain
 from foretrace.base.units import count_text, percent_text, time_text
-from foretrace.look.documents import Composition, FixEntry, GroupRow, Look, Overview
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Composition, Finding, FixEntry, GroupRow, Look, Overview
 from foretrace.look.fixes import as_uncertain
 from foretrace.look.groups import RECORDING, group_rows, of_recording
 from foretrace.look.lines import fixes_table, folded, sections

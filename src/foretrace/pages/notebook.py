@@ -23,8 +23,7 @@ from foretrace.check.verdict import Verdict, Verdicts
 from foretrace.compare import Comparison
 from foretrace.compare.lines import comparison_text
 from foretrace.look import look
-from foretrace.look.documents import Look
-from foretrace.look.finding import Finding, Findings
+from foretrace.look.documents import Finding, Findings, Look
 from foretrace.look.lines import first_screen, headline
 from foretrace.look.measured_step import saving_text
 from foretrace.pages.page import read

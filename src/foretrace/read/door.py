@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from foretrace.base.budget import Limits, ceiling
 from foretrace.base.errors import ForetraceError, TraceError, UsageError, printable, report
-from foretrace.read import captures
 from foretrace.read.bytestream import (
     SMALL,
     ZIP,
@@ -362,6 +361,8 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
 
 
 def _walk(path: str, closed: list[tuple[str, TraceError]]) -> Iterator[str]:
+    from foretrace.read.captures import is_folder
+
     def unlisted(problem: OSError) -> None:
         place, what = os.fsdecode(problem.filename), f"cannot be listed: {problem.strerror}"
         closed.append((place, TraceError("E_UNREADABLE", place, what, hint="check permissions")))
@@ -374,7 +375,7 @@ def _walk(path: str, closed: list[tuple[str, TraceError]]) -> Iterator[str]:
             for name in inside
             if not name.startswith(".")
             and not name.endswith(BUNDLE)
-            and not (with_trace and captures.is_folder(name))
+            and not (with_trace and is_folder(name))
         )
         finished = {f"{name}.tmp" for name in names}  # their drafts hold nothing new
         yield from (os.path.join(folder, name) for name in names if name not in finished)

@@ -25,7 +25,7 @@ from foretrace.base.arrays import Ints, filled, with_gaps
 from foretrace.read.tables import NONE
 from foretrace.trace.recording import Recording
 from foretrace.work.costs.pointwise import ELEMENT_TYPES, NOTE
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 _SPREAD, _ONCE = "(n - 1) / n", "1"
 # part of the recorded name (letters alone): the collective, and the factor of its bus bandwidth

@@ -13,7 +13,7 @@ import numpy as np
 
 from foretrace.base.arrays import distinct, median
 from foretrace.base.patterns import regex
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.trace.intervals import Bools, Ints, split_by, union_length
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace

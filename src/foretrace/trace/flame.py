@@ -19,10 +19,18 @@ from msgspec import Struct
 
 from foretrace.base.patterns import regex
 from foretrace.trace.analysis import Analysis
-from foretrace.trace.autograd import STEP, AutogradNodes, in_closure
 from foretrace.trace.host import DEEPEST, ELLIPSIS, Paths, sums_above
 from foretrace.trace.intervals import Bools, Ints, numbered
-from foretrace.trace.module_calls import FORWARD, NAMED, OUTSIDE, PREFIX, Owners
+from foretrace.trace.module_calls import (
+    FORWARD,
+    NAMED,
+    OUTSIDE,
+    PREFIX,
+    STEP,
+    AutogradNodes,
+    Owners,
+    in_closure,
+)
 from foretrace.work import families
 
 PASSES = ("forward", "backward", "recomputed")

@@ -32,8 +32,8 @@ from foretrace.trace.intervals import Bools, Ints, numbered
 from foretrace.trace.recording import Recording
 from foretrace.trace.serving import contexts
 from foretrace.work import costs, families
+from foretrace.work.kernel import Certainty
 from foretrace.work.kernel_row import facts
-from foretrace.work.traffic import Certainty
 
 
 def work_table(trace: Recording, chosen: Bools) -> pl.DataFrame:

@@ -11,7 +11,6 @@ from foretrace.base import budget
 from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError, report
 from foretrace.base.version import __version__
-from foretrace.read import captures as captures_of
 from foretrace.read.door import Opened, TraceFolder, one_trace, open_any
 
 if TYPE_CHECKING:
@@ -110,7 +109,9 @@ def load(
 
 def find_captures(wanted: str, folder: str | None) -> list[CaptureFile]:
     """The captures in a folder, or else those beside a trace."""
-    return captures_of.files(folder, wanted) if folder else captures_of.beside(wanted)
+    from foretrace.read import captures
+
+    return captures.files(folder, wanted) if folder else captures.beside(wanted)
 
 
 def load_alone(

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.base.arrays import filled
 from foretrace.base.units import times_text
@@ -25,7 +26,6 @@ from foretrace.read.ledger import LedgerBuilder
 from foretrace.read.run_record import RecordedRun, read_run, snapshot_beside
 from foretrace.read.tables import NAMELESS, NONE, Tables
 from foretrace.trace.arguments import Arguments
-from foretrace.trace.captures import Captured, append_tables
 from foretrace.trace.compiled import CompiledTrace
 from foretrace.trace.gpu import EVER, Gpu
 from foretrace.trace.host import Host
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from foretrace.read.compiler.records import CompiledLaunch, CompilerRun
     from foretrace.trace.allocator.view import MemoryView
     from foretrace.work.costs import OpCall
+
+
+class Captured(Struct, frozen=True):
+    """For every row of `gpu`: the place of its capture in `trace.captures` and the launch there, an
+    event of that trace; -1 where none is known.
+    """
+
+    capture: Ints
+    launch: Ints
 
 
 class WorkOrigins:
@@ -55,6 +64,8 @@ class WorkOrigins:
         self._gpu, self.launch, self.op = gpu, gpu.launch, gpu.op
         self.is_captured: Bools = joined
         if joined.any():
+            from foretrace.trace.captures import append_tables
+
             self.tables, first = append_tables(tables, [each for each, _ in captures])
             parts = [gpu.host, *(each for _, each in captures)]
             self.host = Host(self.tables, LedgerBuilder(), parts)

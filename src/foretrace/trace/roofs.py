@@ -43,9 +43,8 @@ from foretrace.work.costs.limits import (
     position,
 )
 from foretrace.work.devices import Device
-from foretrace.work.kernel import KernelId
+from foretrace.work.kernel import CachedInput, CacheUse, KernelId
 from foretrace.work.kernel_row import KernelRow
-from foretrace.work.traffic import CachedInput, CacheUse
 
 # Launches of a case that are looked at, and operations back from each: enough for a median, and
 # more than fill L2 in any recorded trace.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from msgspec import Struct
 
-from foretrace.work.kernel import KernelId
-from foretrace.work.traffic import CacheUse
+from foretrace.work.kernel import CacheUse, KernelId
 
 if TYPE_CHECKING:
     from foretrace.work.costs import OpCall

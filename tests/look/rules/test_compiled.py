@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.rules import run_all
 from foretrace.trace.trace import Trace
 from opened_traces import opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.fixes import predicted
 from foretrace.trace.trace import Trace
 from opened_traces import findings, opened, recording

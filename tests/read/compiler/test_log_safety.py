@@ -16,7 +16,7 @@ ALLOWED = ("compile",)
 READ = """
 def read(path, limits):
     from foretrace import why
-    from foretrace.base.documents import encode
+    from foretrace.base.tables import encode
     try:
         encode(why.explain(why.load(path), None))
     except ForetraceError:

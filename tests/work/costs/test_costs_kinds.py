@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from foretrace.work import costs
 from foretrace.work.costs import Cost, CostKind, Launch, OpCall
-from foretrace.work.traffic import INEXACT
+from foretrace.work.kernel import INEXACT
 from sweep import examples, looped
 
 MODULES = [

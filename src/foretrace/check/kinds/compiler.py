@@ -26,7 +26,7 @@ from foretrace.check.kinds.fusion import op_of
 from foretrace.check.selection import Selection, label, select
 from foretrace.check.windows import Unknown, Window, some_of
 from foretrace.check.words import HEADS, Amount, ParseFailure, Selector, Token, text_at
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.read.compiler.records import Compilation, CompiledLaunch, CompilerRun
 from foretrace.trace.compiled.provenance import comes_from, line_ops
 from foretrace.trace.cpu_ops import bare

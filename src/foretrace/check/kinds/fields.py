@@ -50,8 +50,8 @@ from foretrace.check.words import (
     key_at,
     text_at,
 )
-from foretrace.trace.autograd import ENGINE
 from foretrace.trace.host import Host
+from foretrace.trace.module_calls import ENGINE
 
 
 def written_out(window: Window) -> bool:

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
-from foretrace.look.documents import FixEntry
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding, FixEntry
 from foretrace.look.fixes._step import CpuStep, Fix, Proposal, Step, both
 from foretrace.trace import bounds, replay
 from foretrace.trace.bounds import measured_spans

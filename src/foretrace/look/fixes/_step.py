@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
-from foretrace.look.finding import Finding
-from foretrace.read.compiler.rows import is_row
+from foretrace.look.documents import Finding
+from foretrace.read.compiler.records import is_row
 from foretrace.trace import replay
-from foretrace.trace.autograd import ENGINE, AutogradNodes
 from foretrace.trace.cpu_ops import bare, computing_ops
 from foretrace.trace.intervals import Bools, IntervalUnion, Ints, split_by
 from foretrace.trace.metadata import device_of
+from foretrace.trace.module_calls import ENGINE, AutogradNodes
 from foretrace.trace.recording import op_call
 from foretrace.trace.replay import (
     COST,

@@ -32,8 +32,8 @@ from foretrace.look.rules.matmuls import PLAIN_MATMULS, is_plain, misaligned
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import GraphChange
 from foretrace.work.costs import OpCall, Tensor
+from foretrace.work.kernel import Certainty
 from foretrace.work.kernel_row import KernelRow
-from foretrace.work.traffic import Certainty
 
 ROUNDING_RISK = "a fused kernel rounds less often: compare an output"
 FUSED_SPREAD = (1.0, 0.7, 1.6)  # of the new GPU times: as expected, at best, at worst

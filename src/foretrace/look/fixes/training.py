@@ -35,8 +35,8 @@ from foretrace.look.fixes.python import repeats
 from foretrace.look.rules import bare
 from foretrace.look.rules.training import FEW_KERNELS, FUSED, HAVE_COMPILE, HAVE_FUSED, pass_count
 from foretrace.trace import replay
-from foretrace.trace.autograd import ENGINE, STEP, closure_ends
 from foretrace.trace.intervals import Ints
+from foretrace.trace.module_calls import ENGINE, STEP, closure_ends
 from foretrace.trace.replay import GraphChange
 from foretrace.work.kernel_row import KernelRow
 

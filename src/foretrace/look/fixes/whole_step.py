@@ -12,7 +12,7 @@ from msgspec import Struct
 from foretrace.base.patterns import regex
 from foretrace.base.units import count_text, plural, time_text
 from foretrace.look import rules
-from foretrace.look.finding import Finding, Rule
+from foretrace.look.documents import Finding
 from foretrace.look.fixes._step import (
     Changes,
     Proposal,
@@ -27,9 +27,9 @@ from foretrace.look.fixes._step import (
     shown,
     waits_text,
 )
-from foretrace.look.rules import traffic_of
+from foretrace.look.rules import Rule, traffic_of
 from foretrace.look.rules.fusion import COMPILED_CALL_NS, MATMULS, REACH, chains
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.trace.arguments import made, operands
 from foretrace.trace.intervals import Ints
 from foretrace.trace.replay import NOTHING, GraphChange

@@ -29,8 +29,8 @@ from foretrace.base import budget, plugins
 from foretrace.base.arrays import coded
 from foretrace.base.errors import LimitError
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.look.finding import Finding, Findings, Rule
-from foretrace.read.compiler import rows as compiled
+from foretrace.look.documents import Finding, Findings
+from foretrace.read.compiler import records as compiled
 from foretrace.read.ledger import ABSENT
 from foretrace.trace import bounds
 from foretrace.trace.arguments import made, operands
@@ -349,6 +349,29 @@ _FACTS: dict[str, Callable[[Seen, KernelRow], Any]] = {
     "median_ns": lambda _, case: case.median_ns,
     "tflops": lambda _, case: case.tflops,
 }
+
+
+class Rule(Struct, frozen=True):
+    """One thing an expert would look for; the docstring of its function is the manual page.
+
+    `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see
+    `NEEDS`): without them the rule is skipped and the capture option named. `check` takes
+    a `Trace` and yields what it found; nothing means clear.
+
+    A rule observes. `fixes` are the names of those that act on what it sees: a replay of the step
+    decides what they save. A rule without such a fix may bound a saving itself and advise (`fix` of
+    its findings): `realised` is the share of its bound to expect, and `first` what must be known
+    before. `example` is a recording that ships with foretrace and shows it.
+    """
+
+    name: str
+    title: str
+    check: Callable[[Any], Iterable[Finding]]
+    needs: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    realised: float = 0.0
+    first: str = ""
+    example: str = ""
 
 
 def rule(

@@ -6,7 +6,7 @@ import numpy as np
 
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural, time_text, times_text
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.rules import Found, Group, Seen, matmul_ns, rule
 from foretrace.trace.intervals import Ints
 from foretrace.trace.trace import Trace

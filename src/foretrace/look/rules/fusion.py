@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace import why
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, percent_text, plural, time_text, times_text
-from foretrace.look.finding import Finding
+from foretrace.look.documents import Finding
 from foretrace.look.rules import (
     LISTED,
     Found,
@@ -28,7 +27,7 @@ from foretrace.look.rules import (
 )
 from foretrace.look.rules.launches import graph_rows
 from foretrace.look.rules.training import optimizer_rows
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.read.compiler.records import CompiledLaunch, CompilerRun, GraphBreak, GuardFailure
 from foretrace.trace import bounds
 from foretrace.trace.arguments import made, operands
@@ -476,7 +475,9 @@ def compiled_apart(seen: Seen) -> Found:
     run = seen.trace.compiler_run if seen.trace.compiled else None
     if run is None:
         return
-    pairs = [one for one in why.explain(run, seen.trace).not_fused if one.at_most_ns]
+    from foretrace.why import explain
+
+    pairs = [one for one in explain(run, seen.trace).not_fused if one.at_most_ns]
     pairs.sort(key=lambda one: -(one.at_most_ns or 0))
     broken = [one for one in pairs if one.stopped_at]
     yield from list(_breaks(seen, run, broken) if broken else _borders(seen))[:1]

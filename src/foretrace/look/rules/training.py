@@ -10,8 +10,8 @@ import numpy as np
 from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
 from foretrace.look.rules import Found, Seen, bare, rule
-from foretrace.trace.autograd import STEP, in_closure
 from foretrace.trace.intervals import Ints
+from foretrace.trace.module_calls import STEP, in_closure
 from foretrace.trace.trace import Trace
 
 # On CUDA, torch 2.11; SGD since torch 2.3. The fused Adagrad is for the CPU.

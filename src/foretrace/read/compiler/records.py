@@ -1,12 +1,14 @@
 """What torch.compile wrote down about its work, as data: graphs, scheduler nodes, generated code.
 
 `read/compiler` reads the records of a log, and `trace/compiled` turns them into these Structs. The
-rooms above use these Structs alone.
+rooms above use these Structs alone. Rows that torch.compile writes into a trace are named
+here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from math import prod
 from typing import Literal
 
@@ -15,6 +17,17 @@ from msgspec import Struct
 from foretrace.base.patterns import regex
 from foretrace.base.units import sum_of_all
 from foretrace.read.ledger import Ledger
+
+# The rows that torch.compile writes into a trace (torch 2.11 to 2.13).
+CACHE_LOOKUP = "TorchDynamo Cache Lookup"
+REGION = "Torch-Compiled Region"
+GRAPH = "## Call CompiledFxGraph"
+FUNCTION = "CompiledFunction"
+# how the names of all rows around compiled code begin
+ROWS = ("TorchDynamo", REGION, "Pregraph bytecode", "AOTDispatcher", GRAPH, FUNCTION)
+_VERSION = regex(rf"{REGION}: (\d{{1,9}})/(\d{{1,9}})(?:_\d+)?")
+_FRAME = regex(rf"{REGION}: \d+/\d+")
+_HASH = regex(rf"{GRAPH} \S+ ##")
 
 ITEM_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1,
@@ -336,3 +349,27 @@ class CompilerRun(Struct, frozen=True):
     sources: tuple[str, ...] = ()  # files that were read
     lacks: tuple[str, ...] = ()  # what was not recorded: "fusion reasons", "provenance"
     rerecordings: tuple[Rerecording, ...] = ()
+
+
+def is_row(name: str) -> bool:
+    """Whether torch.compile wrote this row around the code that it compiled."""
+    return name.startswith(ROWS)
+
+
+def version(name: str) -> tuple[int, int] | None:
+    """(frame, version): `Torch-Compiled Region: 0/1` is the second version of frame 0."""
+    found = _VERSION.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def is_compilation(name: str) -> bool:
+    """Whether a host range is time that Dynamo or Inductor spent compiling."""
+    return name.endswith("(dynamo_timed)") or (
+        "torch/_dynamo/convert_frame.py" in name and name.endswith(": _compile")
+    )
+
+
+@cache
+def label(name: str) -> str:
+    """A name without what differs from run to run: a graph's hash, a frame's number."""
+    return _FRAME.sub(REGION, _HASH.sub(f"{GRAPH} … ##", name))

@@ -17,7 +17,7 @@ import torch
 
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.compare.measure import measured
-from foretrace.read.compiler import rows as compiled
+from foretrace.read.compiler import records as compiled
 from foretrace.record.experiments.machine import (
     Call,
     compiler,

@@ -1,7 +1,6 @@
-"""From a replayed kernel to the launch that was recorded while its graph was captured.
+"""The tables of captures behind those of the trace that replays their graphs, under one numbering.
 
-`append_tables` puts the tables of captures behind those of the trace that replays them, under one
-numbering.
+`join` says which launch of a capture each replayed kernel has.
 """
 
 from __future__ import annotations
@@ -12,21 +11,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.read.tables import Tables
 from foretrace.trace.intervals import Ints
-
-
-class Captured(Struct, frozen=True):
-    """For every row of `gpu`: the place of its capture in `trace.captures` and the launch there, an
-    event of that trace; -1 where none is known.
-    """
-
-    capture: Ints
-    launch: Ints
-
 
 Text = TypeVar("Text", str, bytes)
 

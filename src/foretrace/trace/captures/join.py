@@ -35,11 +35,10 @@ from foretrace.read import captures as found_in
 from foretrace.read.captures import CaptureFile
 from foretrace.read.ledger import CODES, LedgerBuilder, Note
 from foretrace.trace.arguments import Signature
-from foretrace.trace.captures import Captured
 from foretrace.trace.host import BEGINS_CAPTURE, COPIES, ENDS_CAPTURE
 from foretrace.trace.intervals import Ints, split_by
 from foretrace.trace.module_calls import PREFIX
-from foretrace.trace.recording import Recording
+from foretrace.trace.recording import Captured, Recording
 from foretrace.trace.serving import served_batch
 from foretrace.work import families
 from foretrace.work.costs import OpCall

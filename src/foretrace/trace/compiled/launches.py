@@ -19,13 +19,16 @@ from msgspec import Struct
 
 from foretrace.base.patterns import regex
 from foretrace.read.compiler.records import (
+    FUNCTION,
+    GRAPH,
+    REGION,
     CompiledLaunch,
     CompilerRun,
     GeneratedKernel,
     KernelCall,
     Size,
+    version,
 )
-from foretrace.read.compiler.rows import FUNCTION, GRAPH, REGION, version
 from foretrace.read.tables import NONE, Tables
 from foretrace.trace.arguments import Arguments, Signature
 from foretrace.trace.compiled.accesses import base_op, sized

@@ -20,7 +20,6 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base import plugins
-from foretrace.trace.autograd import AutogradNodes
 from foretrace.trace.groups.table import (
     GROUPS,
     Distinct,
@@ -31,7 +30,7 @@ from foretrace.trace.groups.table import (
     is_matmul,
 )
 from foretrace.trace.intervals import Bools, Ints
-from foretrace.trace.module_calls import ModuleCalls
+from foretrace.trace.module_calls import AutogradNodes, ModuleCalls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

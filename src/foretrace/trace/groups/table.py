@@ -19,9 +19,8 @@ from msgspec import Struct
 
 from foretrace.base.arrays import coded
 from foretrace.base.patterns import regex
-from foretrace.trace.autograd import ENGINE, STEP, in_closure
 from foretrace.trace.intervals import Bools, Ints, numbered
-from foretrace.trace.module_calls import ModuleCalls, class_of
+from foretrace.trace.module_calls import ENGINE, STEP, ModuleCalls, class_of, in_closure
 from foretrace.trace.recording import Recording, op_call
 from foretrace.work import families
 from foretrace.work.costs import OpCall, cost

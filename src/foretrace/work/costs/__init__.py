@@ -42,7 +42,7 @@ from foretrace.work.costs._cost import (
     unknown,
 )
 from foretrace.work.costs.limits import Roofline, Work, occupancy, peak_flops, position
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 __all__ = [
     "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from foretrace.base.patterns import regex
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 SIZES: dict[str, int] = {
     "bool": 1, "unsigned char": 1, "signed char": 1, "char": 1, "c10::quint8": 1, "c10::qint8": 1,

@@ -40,7 +40,7 @@ from foretrace.work.costs._cost import (
     at_least,
     moved,
 )
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 NONE = -1
 HALF = "causal: half of the query-key pairs"

@@ -60,7 +60,7 @@ from foretrace.work.costs._cost import (
     unstated,
 )
 from foretrace.work.costs.matmul import linear
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 
 def _rotary(call: OpCall) -> Cost | None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.work.devices import Device
-from foretrace.work.traffic import CacheUse, Certainty
+from foretrace.work.kernel import CacheUse, Certainty
 
 # How many times the memory's bandwidth a cache may give before the cost is wrong instead. In the
 # H200's traces (torch 2.11) exact costs reach 1.14 times.

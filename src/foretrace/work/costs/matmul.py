@@ -45,7 +45,7 @@ from foretrace.work.costs._cost import (
     takes,
     total,
 )
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 # How many operands these ops take. Compiled code passes the buffer of the result behind them
 # (`out=`), and a trace records it as one more argument.

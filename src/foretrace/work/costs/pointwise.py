@@ -79,7 +79,7 @@ from foretrace.work.costs._cost import (
     whole_chunks,
     with_number,
 )
-from foretrace.work.traffic import Certainty
+from foretrace.work.kernel import Certainty
 
 ARITHMETIC, SELECTION = 1, 0  # FLOP per result element
 
