@@ -38,9 +38,10 @@ def shown_everywhere(trace: ft.Trace, found: Overview) -> list[str]:
     data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
     assert data is not None
     shown = json.loads(data[1])["traces"][0]
-    story = [f"{line['label']}: {line['text']}" for line in shown["story"]]
+    top = shown["findings"][0]
+    story = [f"{label}: {text}" for label, text, _ in top["lines"]]
     assert shown["headline"] == head
-    assert [*story, *filter(None, [shown["notes"]])] == said
+    assert [*story, *filter(None, [top.get("more")])] == said
     for text in (notebook.trace_html(trace), notebook.look_html(found.look)):
         assert head in html.unescape(text)
         assert said == [

@@ -20,7 +20,7 @@ from foretrace.base.errors import MissingError, UsageError  # noqa: E402
 from foretrace.cli import main  # noqa: E402
 from foretrace.compare.measure import Sample  # noqa: E402
 from foretrace.learn import ladder  # noqa: E402
-from foretrace.record.experiments import timing  # noqa: E402
+from foretrace.record.experiments import machine as timing  # noqa: E402
 from foretrace.record.experiments.machine import Quartiles  # noqa: E402
 from foretrace.record.experiments.shapes import (  # noqa: E402
     fresh_compiler,

@@ -264,10 +264,6 @@ def main() -> None:
         torch.optim.SGD([torch.zeros(1)])
 
 
-if __name__ == "__main__":
-    main()
-
-
 FORMS = "write module:callable or path/to/file.py:callable"
 
 
@@ -331,3 +327,7 @@ def _module(name: str) -> ModuleType:
 def _add_to_path(folder: str) -> None:
     if folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+if __name__ == "__main__":
+    main()

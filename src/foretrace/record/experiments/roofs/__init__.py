@@ -1,6 +1,6 @@
 """`foretrace lab roofs`: what this GPU can do at most, or this CPU where there is none, measured.
 
-`gpu` has the figures of a card. Those of a CPU are here: caches and memory of one core and of all,
+`gpu` has the figures of a card. This file measures a CPU: caches and memory of one core and of all,
 and matmuls. NumPy reads, writes and copies without the interpreter's lock, so that threads of
 Python use all cores. Other programs take cores away at times, so the fastest repeat counts.
 """
