@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Shown } from "../src/core/context";
-import { Finder } from "../src/core/reportsource";
+import { searchEvents } from "../src/core/reportsource";
 import { Hits, viewOf } from "../src/core/searching";
 import type { Selection } from "../src/core/store";
 import { madeEvents, madeFacts } from "./made";
@@ -9,12 +9,12 @@ import { madeEvents, madeFacts } from "./made";
 // The second trace begins 1,000 ns later: at shared time 0 both have their first kernel.
 const facts = madeFacts({ names: ["gemm", "add"], lanes: [{ gpu_number: 0 }] });
 const kernels = (zero: number) => [0, 100, 200].map((time, name) => ({ start: zero + time, length: 10, lane: 0, name: name % 2 }));
-const finders = [0, 1000].map((zero) => new Finder(madeEvents(facts, kernels(zero))));
+const recorded = [0, 1000].map((zero) => madeEvents(facts, kernels(zero)));
 const traces = [0, 1000].map((zero, index) => ({ index, facts, zero }) as unknown as Shown);
 const search = (text: string) =>
   new Hits(
     traces,
-    finders.map((finder) => finder.search(text)),
+    recorded.map((events) => searchEvents(events, text)),
   );
 const selected = (trace: number, event: number): Selection => ({ kind: "event", trace, event });
 

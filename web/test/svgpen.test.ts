@@ -47,17 +47,16 @@ test("settings, places and clips end with restore", () => {
 
 test("text has its font, its place, and no character that XML lacks", () => {
   const drawn = pen();
-  drawn.font = "bold 12px system-ui, sans-serif";
+  drawn.font = "12px system-ui, sans-serif";
   drawn.textBaseline = "middle";
-  drawn.textAlign = "right";
   drawn.fillText("<b>\u0001\ud800 ok", 50, 20, 30);
   const { attributes, children } = only(drawn);
   assert.deepEqual(children, ["<b>\ufffd\ufffd ok"]); // a text node; nothing reads it as markup
-  assert.deepEqual([attributes["font-size"], attributes["font-weight"], attributes["text-anchor"]], ["12", "bold", "end"]);
+  assert.deepEqual([attributes["font-size"], attributes["font-family"]], ["12", "system-ui, sans-serif"]);
   assert.deepEqual([attributes.x, attributes.y, attributes.textLength], [50, 24.2, 30]);
 });
 
-test("lines, curves and circles", () => {
+test("lines and curves", () => {
   const drawn = pen();
   drawn.strokeStyle = "#00f";
   drawn.setLineDash([2, 3]);
@@ -73,8 +72,4 @@ test("lines, curves and circles", () => {
     "stroke-width": 1,
     "stroke-dasharray": "2 3",
   });
-  drawn.beginPath();
-  drawn.arc(10, 10, 5, 0, 2 * Math.PI);
-  drawn.fill();
-  assert.equal((drawn.root.children[1] as SvgNode).attributes.d, "M15 10A5 5 0 0 1 5 10A5 5 0 0 1 15 10");
 });

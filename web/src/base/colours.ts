@@ -3,59 +3,37 @@
 import { byId } from "./dom";
 
 export class Colours {
-  text = "";
-  faint = "";
-  line = "";
-  back = "";
-  panel = "";
-  accent = "";
-  warn = "";
-  note = "";
-  annotation = "";
-  private groups = new Map<string, string>();
-  private inks = new Map<string, string>();
-  private stops: number[][] = [];
+  private readonly known = new Map<string, string>();
+  private readonly inks = new Map<string, string>();
 
-  constructor() {
-    this.read();
+  // The theme has changed.
+  forget(): void {
+    this.known.clear();
+    this.inks.clear();
   }
 
-  read(): void {
-    this.text = this.value("--text");
-    this.faint = this.value("--faint");
-    this.line = this.value("--line");
-    this.back = this.value("--back");
-    this.panel = this.value("--panel");
-    this.accent = this.value("--accent");
-    this.warn = this.value("--warn");
-    this.note = this.value("--note");
-    this.annotation = this.value("--annotation");
-    this.groups = new Map();
-    this.inks = new Map();
-    this.stops = ["--heat-low", "--heat-middle", "--heat-high"].map((name) =>
-      (this.value(name).match(/[0-9a-f]{2}/g) ?? []).map((part) => parseInt(part, 16)),
-    );
+  // By its name in the style sheet: `text`, `accent`, a group of work.
+  of(name: string): string {
+    let found = this.known.get(name);
+    if (found === undefined) {
+      const value = (each: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${each}`).trim();
+      found = value(name.replaceAll("_", "-")) || value("other");
+      this.known.set(name, found);
+    }
+    return found;
   }
 
-  private value(name: string): string {
-    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // GPU idle time: the colour of its cause, which is also hatched in a direction of its own.
+  idle(cause: string): string {
+    return this.of(`idle-${cause}`);
   }
 
   // From the least (0) to the most (1) of a heat map.
   heat(share: number): string {
-    return `rgb(${this.mixed(share).join(" ")})`;
-  }
-
-  // What can be read on it.
-  heatInk(share: number): string {
-    const [red, green, blue] = this.mixed(share);
-    return red * 0.3 + green * 0.59 + blue * 0.11 > 128 ? "#10151c" : "#ffffff";
-  }
-
-  private mixed(share: number): number[] {
-    const half = share < 0.5 ? 0 : 1;
-    const part = share * 2 - half;
-    return this.stops[half].map((value, at) => Math.round(value + (this.stops[half + 1][at] - value) * part));
+    const names = share < 0.5 ? ["heat-low", "heat-middle"] : ["heat-middle", "heat-high"];
+    const [low, high] = names.map((name) => rgbOf(this.of(name)));
+    const part = share * 2 - (share < 0.5 ? 0 : 1);
+    return hexOf(low.map((value, at) => value + (high[at] - value) * part));
   }
 
   // What can be read on a colour: that of the two inks which differs more.
@@ -68,30 +46,27 @@ export class Colours {
     this.inks.set(fill, found);
     return found;
   }
-
-  // GPU idle time: the colour of its cause, which is also hatched in a direction of its own.
-  idle(cause: string): string {
-    return this.group(`idle-${cause}`);
-  }
-
-  group(name: string): string {
-    let found = this.groups.get(name);
-    if (found === undefined) {
-      found = this.value(`--${name.replaceAll("_", "-")}`) || this.value("--other");
-      this.groups.set(name, found);
-    }
-    return found;
-  }
 }
 
 const DARK = "#10151c";
 const LIGHT = "#ffffff";
 
+export type Rgb = readonly number[]; // three numbers to 255
+
+export function rgbOf(colour: string): Rgb {
+  const [red = 128, green = 128, blue = 128] = (colour.match(/[0-9a-f]{2}/gi) ?? []).map((part) => parseInt(part, 16));
+  return [red, green, blue];
+}
+
+export function hexOf(rgb: Rgb): string {
+  return `#${rgb.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("")}`;
+}
+
 // As WCAG defines it, of `#rrggbb`.
-export function luminance(colour: string): number {
-  const parts = (colour.match(/[0-9a-f]{2}/gi) ?? []).map((part) => parseInt(part, 16) / 255);
+function luminance(colour: string): number {
+  const parts = rgbOf(colour).map((part) => part / 255);
   const [red, green, blue] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * (red ?? 0) + 0.7152 * (green ?? 0) + 0.0722 * (blue ?? 0);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 // The direction of the lines of each cause, in degrees: it can be told without colours.
@@ -119,7 +94,7 @@ export function followTheme(colours: Colours, redraw: () => void): void {
   let chosen = "";
   const apply = (theme: string) => {
     root.dataset.theme = theme;
-    colours.read();
+    colours.forget();
     redraw();
   };
   const choose = (dark: boolean) => {

@@ -11,6 +11,16 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return fill(document.createElement(tag), attributes, children);
 }
 
+// An element with a part for each of some values.
+export function listOf<Tag extends keyof HTMLElementTagNameMap, Value>(
+  tag: Tag,
+  attributes: Attributes,
+  values: readonly Value[],
+  part: (value: Value, at: number) => Child,
+): HTMLElementTagNameMap[Tag] {
+  return make(tag, attributes, values.map(part));
+}
+
 // Shapes for an <svg> that is already in the page: it lends its own namespace.
 export function makeIn(svg: SVGElement, tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
   return fill(document.createElementNS(svg.namespaceURI, tag) as SVGElement, attributes, children);
@@ -23,37 +33,31 @@ export function nameOf(text: string, attributes: Attributes = {}, ...parts: Chil
 
 // A sentence: what stands between backticks is code.
 export function sentence(text: string): HTMLElement {
-  return nameOf(
-    "",
-    {},
-    text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part)),
-  );
+  const parts = text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
+  return nameOf("", {}, parts);
 }
 
 // Code in a sentence goes to the next line at its joints: after a dot, a bracket or an underscore.
 export function jointed(text: string): HTMLElement {
-  return nameOf(
-    "",
-    {},
-    text.split(/(?<=[._(])/).map((part) => [part, make("wbr")]),
-  );
+  const parts = text.split(/(?<=[._(])/).map((part) => [part, make("wbr")]);
+  return nameOf("", {}, parts);
 }
 
 // A name that is cut in the middle where it has no room; see `.middle` in the style.
 export function middleOf(text: string): HTMLElement {
-  const tail = Math.min(Math.floor(text.length * 0.4), 10);
-  return nameOf(
-    "",
-    { class: "name middle" },
-    make("span", {}, text.slice(0, text.length - tail)),
-    make("span", {}, text.slice(text.length - tail)),
-  );
+  const at = text.length - Math.min(Math.floor(text.length * 0.4), 10);
+  return nameOf("", { class: "name middle" }, make("span", {}, text.slice(0, at)), make("span", {}, text.slice(at)));
 }
 
 export function button(text: Child, onClick: () => unknown, attributes: Attributes = {}): HTMLButtonElement {
   const made = make("button", { type: "button", ...attributes }, text);
   made.addEventListener("click", () => onClick());
   return made;
+}
+
+// An item of a list that does something.
+export function linkItem(text: Child, onClick: () => unknown, ...after: Child[]): HTMLElement {
+  return make("li", {}, button(text, onClick, { class: "link" }), ...after);
 }
 
 export function replace<Kind extends Element>(node: Kind, ...children: Child[]): Kind {

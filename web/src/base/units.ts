@@ -4,29 +4,11 @@ const DASH = "–";
 type Amount = number | null | undefined;
 
 export function timeText(ns: Amount): string {
-  return scaled(
-    ns,
-    [
-      [1e9, "s"],
-      [1e6, "ms"],
-      [1e3, "us"],
-    ],
-    "ns",
-  );
+  return scaled(ns, ["ns", "us", "ms", "s"]);
 }
 
 export function bytesText(count: Amount): string {
-  return scaled(
-    count,
-    [
-      [1e12, "TB"],
-      [1e9, "GB"],
-      [1e6, "MB"],
-      [1e3, "kB"],
-    ],
-    "B",
-    1, // bytes are summed
-  );
+  return scaled(count, ["B", "kB", "MB", "GB", "TB"], 1); // bytes are summed
 }
 
 // Bytes of a second, from 10^9 bytes of one.
@@ -35,17 +17,7 @@ export function rateText(gbps: Amount): string {
 }
 
 export function flopsText(count: Amount): string {
-  return scaled(
-    count,
-    [
-      [1e15, "PFLOP"],
-      [1e12, "TFLOP"],
-      [1e9, "GFLOP"],
-      [1e6, "MFLOP"],
-      [1e3, "kFLOP"],
-    ],
-    "FLOP",
-  );
+  return scaled(count, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"]);
 }
 
 export function percentText(part: Amount): string {
@@ -64,17 +36,15 @@ export function cutText(text: string, letters: number): string {
   return `${text.slice(0, letters - 1 - tail)}…${tail ? text.slice(-tail) : ""}`;
 }
 
-// `digits` are those of a number of 100 and more.
-function scaled(value: Amount, steps: [number, string][], base: string, digits = 0): string {
+// Each unit is a thousand of the one before; `digits` are those of a number of 100 and more.
+function scaled(value: Amount, units: readonly string[], digits = 0): string {
   if (!known(value)) return DASH;
-  const step = steps.find(([factor]) => Math.abs(value) >= factor);
-  return step ? `${threeDigits(value / step[0], digits)} ${step[1]}` : `${value.toFixed(0)} ${base}`;
-}
-
-function threeDigits(value: number, digits: number): string {
-  const size = Math.abs(value);
+  const at = units.findLastIndex((_, power) => Math.abs(value) >= 1000 ** power);
+  if (at <= 0) return `${value.toFixed(0)} ${units[0]}`;
+  const number = value / 1000 ** at,
+    size = Math.abs(number);
   const large = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-  return size >= 100 ? value.toLocaleString("en", large) : value.toFixed(size >= 10 ? 1 : 2);
+  return `${size >= 100 ? number.toLocaleString("en", large) : number.toFixed(size >= 10 ? 1 : 2)} ${units[at]}`;
 }
 
 function known(value: Amount): value is number {

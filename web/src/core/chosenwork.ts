@@ -1,5 +1,6 @@
 // The GPU work that a filter or a search leaves, as bands: it is seen at any zoom, however short its kernels are.
 
+import { grouped } from "../data/columns";
 import type { Events } from "../data/events";
 import type { Tile } from "../data/source";
 import { Bands, pixels } from "./busy";
@@ -31,14 +32,8 @@ function rowKey(lane: number, row: number): string {
 }
 
 function bandsBy(events: Events, chosen: readonly number[], key: (at: number) => string): Map<string, Bands> {
-  const parts = new Map<string, number[]>();
-  for (const at of chosen) {
-    const own = parts.get(key(at));
-    if (own) own.push(at);
-    else parts.set(key(at), [at]);
-  }
   return new Map(
-    Array.from(parts, ([name, own]) => {
+    Array.from(grouped(chosen, key), ([name, own]) => {
       const start = Float64Array.from(own, (at) => events.start[at]);
       const end = Float64Array.from(own, (at) => events.start[at] + events.length[at]);
       return [name, new Bands({ start, end, group: own.map((at) => events.groupNumber(at)) })];

@@ -230,6 +230,18 @@ export function namesWork(filter: string): boolean {
   return isPath(filter) || groupsIn(filter) !== null || functionIn(filter) !== null;
 }
 
+// What is made of something once.
+function once<Key extends WeakKey, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const known = new WeakMap<Key, Value>();
+  return (key) => {
+    const value = known.get(key) ?? make(key);
+    known.set(key, value);
+    return value;
+  };
+}
+
+const workOf = once(unpack);
+
 const loaded = { "": new WeakMap<FlameTree, Promise<Boxes>>(), "step ": new WeakMap<FlameTree, Promise<Boxes>>() };
 
 export function boxesOf(flame: Flame, tree: FlameTree, perStep = false): Promise<Boxes> {
@@ -300,7 +312,7 @@ export function chosenCases(trace: Pick<Shown, "entry">, filter: string): Promis
 
 async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string, column: string): Promise<Set<number> | null> {
   if (!namesWork(filter)) return null;
-  const work = await workOf(flame);
+  const work = await workOf(flame.work);
   const groups = new Set(groupsIn(filter)?.map((name) => flame.groups.indexOf(name)) ?? []);
   if (groups.size) return new Set(work[column].filter((_, at) => groups.has(work.group[at])));
   const name = functionIn(filter);
@@ -312,15 +324,4 @@ async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string
     return new Set(work[column].filter((_, at) => inside.has(work[tree.by][at])));
   }
   return name === null ? new Set() : null; // a function of the host alone launches nothing that could be told apart
-}
-
-const loadedPlaces = new WeakMap<Flame, Promise<Columns>>();
-
-function workOf(flame: Flame): Promise<Columns> {
-  let found = loadedPlaces.get(flame);
-  if (!found) {
-    found = unpack(flame.work);
-    loadedPlaces.set(flame, found);
-  }
-  return found;
 }

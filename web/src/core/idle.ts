@@ -1,6 +1,6 @@
 // Idle time by cause in any range, from the pieces that Python wrote.
 
-import { type Columns, unpack } from "../data/columns";
+import { type Columns, firstNot, unpack } from "../data/columns";
 import type { IdleTime } from "../data/documents";
 import type { Range, RangeStats } from "../data/source";
 
@@ -26,11 +26,12 @@ export class IdleIndex {
     const count = new Int32Array(this.causes.length);
     const last = new Int32Array(this.causes.length).fill(-1);
     let rest = total;
+    const { start, length, cause: causes } = this.pieces;
     for (const { from, to } of this.gpus) {
-      for (let at = this.firstAfter(range.from, from, to); at < to && this.pieces.start[at] < range.to; at++) {
-        const cause = this.pieces.cause[at];
-        const end = this.pieces.start[at] + this.pieces.length[at];
-        const time = Math.min(end, range.to) - Math.max(this.pieces.start[at], range.from);
+      const first = firstNot(from, to, (at) => start[at] + length[at] <= range.from);
+      for (let at = first; at < to && start[at] < range.to; at++) {
+        const cause = causes[at];
+        const time = Math.min(start[at] + length[at], range.to) - Math.max(start[at], range.from);
         ns[cause] += time;
         rest -= time;
         if (last[cause] !== this.gaps[at]) count[cause] += 1;
@@ -40,18 +41,6 @@ export class IdleIndex {
     const found = this.causes.map((cause, number) => ({ cause, ns: ns[number], count: count[number] }));
     if (rest >= 1) found.push({ cause: "outside", ns: rest, count: 1 });
     return found.filter((each) => each.ns > 0).sort((a, b) => b.ns - a.ns);
-  }
-
-  // The first piece of a GPU that ends after a time.
-  private firstAfter(time: number, from: number, to: number): number {
-    const { start, length } = this.pieces;
-    let [low, high] = [from, to];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (start[middle] + length[middle] <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 }
 

@@ -1,6 +1,6 @@
 // What is live at each moment of a history by group, and the allocations that are drawn one by one.
 
-import { type Columns, unpack } from "../data/columns";
+import { type Columns, firstNot, unpack } from "../data/columns";
 import type { DrawnPart, LiveGroups } from "../data/documents";
 
 export type Axis = "event" | "time";
@@ -75,14 +75,7 @@ export class LiveStack {
   // The last point at or before a value of an axis; the first where there is none.
   place(axis: Axis, value: number): number {
     const values = this.points[axis];
-    let low = 0,
-      high = values.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (values[middle] <= value) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(low - 1, 0);
+    return Math.max(firstNot(0, values.length, (at) => values[at] <= value) - 1, 0);
   }
 
   // Of each pixel between two values the point with the most live bytes; without one of its own, what still holds.

@@ -1,7 +1,6 @@
 // Memory over time: totals that hold from one event to the next, at any width without a lost peak.
 
-import { type Columns, unpack } from "../data/columns";
-import type { MemoryPage } from "../data/documents";
+import { type Columns, firstNot } from "../data/columns";
 
 // The least and the most within each pixel; null before the first event.
 export interface Extremes {
@@ -22,14 +21,7 @@ export class MemoryLine {
 
   // The last event at or before a time, or -1.
   place(time: number): number {
-    let low = 0,
-      high = this.time.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.time[middle] <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+    return firstNot(0, this.time.length, (at) => this.time[at] <= time) - 1;
   }
 
   // Of each of `width` pixels between two times what the values reach.
@@ -49,15 +41,4 @@ export class MemoryLine {
     }
     return found;
   }
-}
-
-const loaded = new WeakMap<MemoryPage, Promise<MemoryLine>>();
-
-export function lineOf(page: MemoryPage): Promise<MemoryLine> {
-  let found = loaded.get(page);
-  if (!found) {
-    found = unpack(page.points).then((columns) => new MemoryLine(columns));
-    loaded.set(page, found);
-  }
-  return found;
 }

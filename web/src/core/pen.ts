@@ -1,7 +1,7 @@
 // What drawings draw with: a part of what a canvas can do, so that the same drawing also makes an SVG file.
 
-type SettingNames = "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline";
-type Paths = "beginPath" | "moveTo" | "lineTo" | "bezierCurveTo" | "closePath" | "rect" | "arc" | "fill" | "stroke" | "clip";
+type SettingNames = "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textBaseline";
+type Paths = "beginPath" | "moveTo" | "lineTo" | "bezierCurveTo" | "closePath" | "rect" | "fill" | "stroke" | "clip";
 type Shapes = "fillRect" | "strokeRect" | "save" | "restore" | "translate" | "setLineDash";
 
 export interface Pen extends Pick<CanvasRenderingContext2D, SettingNames | Paths | Shapes> {
@@ -31,7 +31,6 @@ interface Settings {
   lineWidth: number;
   globalAlpha: number;
   font: string;
-  textAlign: CanvasTextAlign;
   textBaseline: CanvasTextBaseline;
 }
 
@@ -41,10 +40,8 @@ const START: Settings = {
   lineWidth: 1,
   globalAlpha: 1,
   font: "10px sans-serif",
-  textAlign: "start",
   textBaseline: "alphabetic",
 };
-const ANCHORS: Partial<Record<CanvasTextAlign, string>> = { center: "middle", right: "end", end: "end" };
 // How far below the given height the foot of a line lies, in font sizes: not every program knows `dominant-baseline`.
 const FEET: Partial<Record<CanvasTextBaseline, number>> = { top: 0.8, hanging: 0.8, middle: 0.35, bottom: -0.2, ideographic: -0.2 };
 
@@ -54,7 +51,6 @@ export class SvgPen implements Pen {
   lineWidth = START.lineWidth;
   globalAlpha = START.globalAlpha;
   font = START.font;
-  textAlign = START.textAlign;
   textBaseline = START.textBaseline;
   readonly root: SvgNode;
   private inside: SvgNode;
@@ -77,8 +73,8 @@ export class SvgPen implements Pen {
   }
 
   save(): void {
-    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, inside, x, y, dash } = this;
-    this.saved.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, inside, x, y, dash });
+    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textBaseline, inside, x, y, dash } = this;
+    this.saved.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textBaseline, inside, x, y, dash });
   }
 
   restore(): void {
@@ -119,16 +115,6 @@ export class SvgPen implements Pen {
     this.path.push(`M${this.at(x, y)}h${short(width)}v${short(height)}h${short(-width)}z`);
   }
 
-  // Half a turn at a time: an arc of SVG cannot be a whole circle.
-  arc(x: number, y: number, radius: number, from: number, to: number, backwards = false): void {
-    const turn = backwards ? -Math.min(from - to, 2 * Math.PI) : Math.min(to - from, 2 * Math.PI);
-    const on = (angle: number) => this.at(x + radius * Math.cos(angle), y + radius * Math.sin(angle));
-    this.path.push(`${this.path.length ? "L" : "M"}${on(from)}`);
-    for (const part of [0.5, 1]) {
-      this.path.push(`A${short(radius)} ${short(radius)} 0 0 ${turn > 0 ? 1 : 0} ${on(from + turn * part)}`);
-    }
-  }
-
   fill(): void {
     if (typeof this.fillStyle === "string") this.add("path", { d: this.path.join(""), fill: this.fillStyle });
   }
@@ -163,7 +149,7 @@ export class SvgPen implements Pen {
   }
 
   fillText(text: string, x: number, y: number, most?: number): void {
-    const [, weight, size, family] = this.font.match(/^(?:(bold|\d{3}) )?([\d.]+)px\s+(.+)$/) ?? ["", "", "10", "sans-serif"];
+    const [, size, family] = this.font.match(/^([\d.]+)px\s+(.+)$/) ?? ["", "10", "sans-serif"];
     const foot = y + this.y + (FEET[this.textBaseline] ?? 0) * Number(size);
     const squeezed = most !== undefined && this.measureText(text).width > most;
     this.add(
@@ -173,8 +159,6 @@ export class SvgPen implements Pen {
         y: short(foot),
         "font-size": size,
         "font-family": family,
-        ...(weight ? { "font-weight": weight } : {}),
-        ...(this.textAlign in ANCHORS ? { "text-anchor": ANCHORS[this.textAlign] as string } : {}),
         ...(squeezed ? { textLength: short(most), lengthAdjust: "spacingAndGlyphs" } : {}),
         fill: typeof this.fillStyle === "string" ? this.fillStyle : "#000000",
       },

@@ -3,9 +3,10 @@
 // Work that runs at once on a GPU shares the time: a moment with two operations counts half for each, as in the groups of `look`.
 // `share` is the integral of that, with a look-up per edge, so that groups add up to the busy time of any range.
 
+import { countBelow, grouped } from "../data/columns";
 import type { Events, TraceFacts } from "../data/events";
 import type { Part, Range, RangeStats } from "../data/source";
-import { Busy, countBelow } from "./busy";
+import { Busy } from "./busy";
 import type { IdleIndex } from "./idle";
 
 export class RangeIndex {
@@ -16,7 +17,7 @@ export class RangeIndex {
     private readonly events: Events,
     private readonly idle: IdleIndex,
   ) {
-    this.gpus = [...workByGpu(events).values()].map((work) => new Gpu(events, work));
+    this.gpus = workByGpu(events).map((work) => new Gpu(events, work));
     this.launches = launchCalls(events);
   }
 
@@ -155,16 +156,9 @@ class Parts {
   }
 }
 
-function workByGpu(events: Events): Map<number, number[]> {
-  const found = new Map<number, number[]>();
-  for (let at = 0; at < events.count; at++) {
-    if (!events.isGpuWork(at)) continue;
-    const gpu = events.facts.lanes[events.lane[at]].gpu_number ?? -1;
-    const own = found.get(gpu);
-    if (own) own.push(at);
-    else found.set(gpu, [at]);
-  }
-  return found;
+function workByGpu(events: Events): number[][] {
+  const work = [...events.event.keys()].filter((at) => events.isGpuWork(at));
+  return [...grouped(work, (at) => events.facts.lanes[events.lane[at]].gpu_number).values()];
 }
 
 function launchCalls(events: Events): Float64Array {

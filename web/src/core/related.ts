@@ -1,9 +1,8 @@
 // What belongs to an event: its callers, what it launched, what launched it, the other launches of its kernel, its neighbours.
 
-import type { Columns } from "../data/columns";
+import { type Columns, countBelow } from "../data/columns";
 import type { Events } from "../data/events";
 import type { Way } from "../data/source";
-import { countBelow } from "./busy";
 
 const MOST_RELATED = 300;
 
@@ -11,7 +10,7 @@ export class Related {
   private made: Order | undefined;
   private children: Map<number, number> | undefined; // the first range inside each event
 
-  constructor(private readonly events: Events) {}
+  constructor(readonly events: Events) {}
 
   // An event, its callers, what it launched and what launched it.
   details(event: number): Columns {

@@ -1,4 +1,4 @@
-// The data source of a report: all of its events are in the page.
+// Where the data of a trace come from: what is computed from its events, and a report, whose events are all in the page.
 
 import type { Columns } from "../data/columns";
 import type { Events } from "../data/events";
@@ -8,87 +8,88 @@ import { RangeIndex } from "./rangestats";
 import { Related } from "./related";
 import { Tiles } from "./tiles";
 
-export class ReportSource implements DataSource {
-  private readonly tiles: Tiles;
-  private readonly related: Related;
-  private readonly finder: Finder;
+export abstract class Source implements DataSource {
   private ranges: Promise<RangeIndex> | undefined;
 
+  abstract tile(range: Range, width: number, tracks: readonly number[], signal?: AbortSignal): Promise<Tile>;
+  abstract search(text: string): Promise<Found>;
+  protected abstract work(): Promise<Related>; // the GPU work of the trace with its launches
+  protected abstract near(event: number): Promise<Related>; // what belongs to an event and what lies beside it
+
+  async details(event: number): Promise<Columns> {
+    return (await this.near(event)).details(event);
+  }
+
+  async launches(kernel: number): Promise<Columns> {
+    return (await this.work()).launches(kernel);
+  }
+
+  async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
+    const work = await this.work();
+    const at = event === null ? -1 : work.events.find(event);
+    const isWork = event === null || (at >= 0 && work.events.isGpuWork(at));
+    return (isWork ? work : await this.near(event)).neighbour(event, way, time);
+  }
+
+  async rangeStats(range: Range): Promise<RangeStats> {
+    const { events } = await this.work();
+    this.ranges ??= IdleIndex.of(events.facts.idle).then((idle) => new RangeIndex(events, idle));
+    return (await this.ranges).of(range);
+  }
+
+  async gpuWork(): Promise<Events> {
+    return (await this.work()).events;
+  }
+}
+
+export class ReportSource extends Source {
+  private readonly tiles: Tiles;
+  private readonly related: Related;
+
   constructor(readonly events: Events) {
+    super();
     this.tiles = new Tiles(events);
     this.related = new Related(events);
-    this.finder = new Finder(events);
   }
 
   async tile(range: Range, width: number, tracks: readonly number[]): Promise<Tile> {
     return this.tiles.tile(range, width, tracks);
   }
 
-  async details(event: number): Promise<Columns> {
-    return this.related.details(event);
-  }
-
-  async launches(kernel: number): Promise<Columns> {
-    return this.related.launches(kernel);
-  }
-
-  async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
-    return this.related.neighbour(event, way, time);
-  }
-
-  async rangeStats(range: Range): Promise<RangeStats> {
-    this.ranges ??= this.index();
-    return (await this.ranges).of(range);
-  }
-
-  async gpuWork(): Promise<Events> {
-    return this.events;
-  }
-
   async search(text: string): Promise<Found> {
-    return this.finder.search(text);
+    return searchEvents(this.events, text);
   }
 
-  private async index(): Promise<RangeIndex> {
-    return new RangeIndex(this.events, await IdleIndex.of(this.events.facts.idle));
+  protected async work(): Promise<Related> {
+    return this.related;
+  }
+
+  protected async near(): Promise<Related> {
+    return this.related;
   }
 }
 
-// Search over the names of events.
-
 const MOST_FOUND = 5000;
 
-export class Finder {
-  constructor(private readonly events: Events) {}
-
-  // How many events have a name that contains a text, by name, and the first of them.
-  search(text: string): Found {
-    const { events } = this;
-    const wanted = new Uint8Array(events.facts.names.length);
-    if (text) for (const name of events.facts.namesWith(text)) wanted[name] = 1;
-    const counts = new Int32Array(wanted.length);
-    const found = new Int32Array(events.count);
-    let count = 0;
-    for (let at = 0; at < events.count; at++) {
-      const name = events.nameNumber[at];
-      if (!wanted[name]) continue;
-      counts[name] += 1;
-      found[count++] = at;
-    }
-    const names = new Map(Array.from(counts, (of, name): [number, number] => [name, of]).filter(([, of]) => of));
-    return { count, names, events: events.columnsAt(this.earliest(found.subarray(0, count))) };
+// How many events have a name that contains a text, by name, and the first of them.
+export function searchEvents(events: Events, text: string): Found {
+  const wanted = new Uint8Array(events.facts.names.length);
+  if (text) for (const name of events.facts.namesWith(text)) wanted[name] = 1;
+  const names = new Map<number, number>();
+  const found: number[] = [];
+  for (let at = 0; at < events.count; at++) {
+    const name = events.nameNumber[at];
+    if (!wanted[name]) continue;
+    names.set(name, (names.get(name) ?? 0) + 1);
+    found.push(at);
   }
-
-  // The first of these in order of time. Numbers alone are sorted quickly: they say which ones to look at.
-  private earliest(found: Int32Array): number[] {
-    const { start } = this.events;
-    const times = new Float64Array(found.length);
-    found.forEach((at, place) => {
-      times[place] = start[at];
-    });
-    times.sort();
-    const limit = times[Math.min(MOST_FOUND, times.length) - 1];
-    const first = [...found.filter((at) => start[at] <= limit)];
-    return first.sort((a, b) => start[a] - start[b] || a - b).slice(0, MOST_FOUND);
-  }
+  // numbers alone are sorted quickly: they say which events to look at
+  const { start } = events;
+  const limit = Float64Array.from(found, (at) => start[at]).sort()[Math.min(MOST_FOUND, found.length) - 1];
+  const first = found.filter((at) => start[at] <= limit).sort((a, b) => start[a] - start[b] || a - b);
+  return {
+    count: found.length,
+    names: new Map([...names].sort(([a], [b]) => a - b)),
+    events: events.columnsAt(first.slice(0, MOST_FOUND)),
+  };
 }

@@ -1,6 +1,7 @@
 // What the roofline draws: a dot for each kernel by case whose work and traffic are known, the roofs of the precisions that they
 // use, and axes that hold all of it; below, kernels that only move bytes. Rates are TFLOP/s and TB/s, the x axis is FLOP per byte.
 
+import { grouped } from "../data/columns";
 import type { PageKernel, RoofsEntry } from "../data/documents";
 import type { Joins } from "./joins";
 
@@ -91,10 +92,10 @@ export class RoofPlot {
 
 // One plot for each kind of GPU.
 export function roofPlots(traces: readonly Kernels[]): RoofPlot[] {
-  const devices = new Map<string, Kernels[]>();
-  for (const trace of traces) {
-    if (trace.roofs) devices.set(trace.roofs.device, [...(devices.get(trace.roofs.device) ?? []), trace]);
-  }
+  const devices = grouped(
+    traces.filter(({ roofs }) => roofs),
+    ({ roofs }) => roofs?.device,
+  );
   const plots = [...devices.values()].map((own) => new RoofPlot(own[0].roofs as RoofsEntry, own));
   return plots.filter(({ dots, traffic }) => dots.length + traffic.length);
 }
@@ -166,11 +167,7 @@ function timeOf(kernels: readonly PageKernel[]): number {
 // Where no precision is known, all peaks are drawn.
 function flatsOf({ tflops: peaks, measured, datasheet }: RoofsEntry, used: ReadonlySet<string>): Flat[] {
   const names = Object.keys(peaks).filter((name) => used.has(name)),
-    flats = new Map<number, string[]>();
-  for (const name of names.length ? names : Object.keys(peaks)) {
-    const tflops = peaks[name];
-    flats.set(tflops, [...(flats.get(tflops) ?? []), name]);
-  }
+    flats = grouped(names.length ? names : Object.keys(peaks), (name) => peaks[name]);
   const flat = (tflops: number, own: string[]) => ({ names: own, tflops, printed: measured && datasheet.includes(own[0]) });
   return Array.from(flats, ([tflops, own]) => flat(tflops, own)).sort((a, b) => b.tflops - a.tflops);
 }

@@ -1,25 +1,13 @@
 // The data source of `foretrace serve`: a screenful at a time, whatever the size of the trace.
 
-import { type Columns, unpack } from "../data/columns";
+import { type Columns, firstNot, unpack } from "../data/columns";
 import type { Packed, PackedBands, PackedTile, SearchResult } from "../data/documents";
 import { Events, type TraceFacts } from "../data/events";
-import type { DataSource, Found, Range, RangeStats, RowTile, Strip, Tile, Way } from "../data/source";
-import { IdleIndex } from "./idle";
-import { RangeIndex } from "./rangestats";
+import type { Found, Range, RowTile, Strip, Tile } from "../data/source";
 import { Related } from "./related";
+import { Source } from "./reportsource";
 
 type Ask = <Answer>(path: string, signal?: AbortSignal) => Promise<Answer>;
-
-interface Listed {
-  events: Packed;
-}
-
-// The GPU work of the trace with its launches, which ranges and launch order are computed from.
-interface Work {
-  events: Events;
-  related: Related;
-  ranges: RangeIndex;
-}
 
 // Tiles of one kind of view: the timeline asks for tracks, a minimap for none. Neither overtakes the other.
 interface Channel {
@@ -28,9 +16,9 @@ interface Channel {
   tracks: ReadonlySet<number>;
 }
 
-export class ServedSource implements DataSource {
+export class ServedSource extends Source {
   readonly first: Promise<void>; // until a tile has come
-  private work: Promise<Work> | undefined;
+  private loaded: Promise<Related> | undefined;
   private came = () => {};
   private readonly channels = [0, 1].map((): Channel => ({ latest: new Latest(), tile: null, tracks: new Set() }));
 
@@ -40,6 +28,7 @@ export class ServedSource implements DataSource {
     private readonly facts: TraceFacts,
     private readonly among: readonly number[] = [],
   ) {
+    super();
     this.first = new Promise((resolve) => {
       this.came = resolve;
     });
@@ -62,54 +51,26 @@ export class ServedSource implements DataSource {
     });
   }
 
-  async details(event: number): Promise<Columns> {
-    return (await this.near(event)).details(event);
-  }
-
-  async launches(kernel: number): Promise<Columns> {
-    return (await this.loadWork()).related.launches(kernel);
-  }
-
-  async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
-    const { events, related } = await this.loadWork();
-    const at = event === null ? -1 : events.find(event);
-    if (event === null || (at >= 0 && events.isGpuWork(at))) return related.neighbour(event, way, time);
-    return (await this.near(event)).neighbour(event, way, time);
-  }
-
-  async rangeStats(range: Range): Promise<RangeStats> {
-    return (await this.loadWork()).ranges.of(range);
-  }
-
-  async gpuWork(): Promise<Events> {
-    return (await this.loadWork()).events;
-  }
-
   async search(text: string): Promise<Found> {
     const answer = await this.ask<SearchResult>(`search?q=${encodeURIComponent(text)}`);
     return { count: answer.count, names: new Map(answer.names), events: await unpack(answer.events) };
   }
 
-  private loadWork(): Promise<Work> {
-    this.work ??= this.makeWork().catch((problem) => {
-      this.work = undefined; // the next question asks again
+  protected work(): Promise<Related> {
+    this.loaded ??= this.relatedAt("work").catch((problem) => {
+      this.loaded = undefined; // the next question asks again
       throw problem;
     });
-    return this.work;
+    return this.loaded;
   }
 
-  private async makeWork(): Promise<Work> {
-    const events = new Events(this.facts, await this.columns("work"));
-    return { events, related: new Related(events), ranges: new RangeIndex(events, await IdleIndex.of(this.facts.idle)) };
+  protected near(event: number): Promise<Related> {
+    return this.relatedAt(`event/${event}`);
   }
 
-  // What belongs to an event and what lies beside it.
-  private async near(event: number): Promise<Related> {
-    return new Related(new Events(this.facts, await this.columns(`event/${event}`)));
-  }
-
-  private async columns(path: string): Promise<Columns> {
-    return unpack((await this.ask<Listed>(path)).events);
+  private async relatedAt(path: string): Promise<Related> {
+    const { events } = await this.ask<{ events: Packed }>(path);
+    return new Related(new Events(this.facts, await unpack(events)));
   }
 }
 
@@ -195,21 +156,10 @@ function within<Value>(map: Map<number, Value>, key: number, made: () => Value):
 
 // Boxes are ordered by lane and row.
 function boxesOf(boxes: Columns, track: number, row: number): Columns {
-  const before = (at: number, next: number) => boxes.lane[at] < track || (boxes.lane[at] === track && boxes.row[at] < next);
-  const from = firstNot(boxes.lane.length, (at) => before(at, row));
-  const to = firstNot(boxes.lane.length, (at) => before(at, row + 1));
+  const until = (next: number) =>
+    firstNot(0, boxes.lane.length, (at) => boxes.lane[at] < track || (boxes.lane[at] === track && boxes.row[at] < next));
+  const [from, to] = [until(row), until(row + 1)];
   return Object.fromEntries(Object.entries(boxes).map(([name, column]) => [name, column.subarray(from, to)]));
-}
-
-function firstNot(count: number, holds: (at: number) => boolean): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 // One question at a time: while it is on its way only the latest of those that follow is kept, so that a person who zooms never

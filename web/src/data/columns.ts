@@ -47,3 +47,29 @@ function readNumbers(bytes: Uint8Array, start: number, values: Float64Array): nu
 function addUp(values: Float64Array): void {
   for (let row = 1; row < values.length; row++) values[row] += values[row - 1];
 }
+
+// The first of some places at which something does not hold; it holds at all before that one.
+export function firstNot(from: number, to: number, holds: (at: number) => boolean): number {
+  let [low, high] = [from, to];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// How many values, in order, are below a limit.
+export function countBelow(values: Float64Array, limit: number): number {
+  return firstNot(0, values.length, (at) => values[at] < limit);
+}
+
+export function grouped<Key, Value>(values: Iterable<Value>, key: (value: Value) => Key): Map<Key, Value[]> {
+  const found = new Map<Key, Value[]>();
+  for (const value of values) {
+    const own = found.get(key(value));
+    if (own) own.push(value);
+    else found.set(key(value), [value]);
+  }
+  return found;
+}

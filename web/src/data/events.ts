@@ -1,7 +1,7 @@
 // The events of one trace (all of them in a report, those in view when a server sends them) and what is known about them.
 
 import { frameText } from "../base/frames";
-import type { Columns } from "./columns";
+import { type Columns, firstNot } from "./columns";
 import type {
   TraceFacts as Entry,
   IdleTime,
@@ -157,15 +157,7 @@ export class Events {
 
   // The first event of a stretch that may reach into the time after `time`.
   firstNear(stretch: Stretch, time: number): number {
-    let low = stretch.from;
-    let high = stretch.to;
-    const bound = time - stretch.longest;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.start[middle] < bound) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstNot(stretch.from, stretch.to, (at) => this.start[at] < time - stretch.longest);
   }
 
   // The event of a row at a time, or the nearest one within `slack`; -1 when there is none.

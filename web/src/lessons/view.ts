@@ -1,6 +1,6 @@
 // The parts of the page of lessons: the list, a question, the answer with what decides it, the end.
 
-import { type Attributes, button, type Child, make, makeIn, nameOf, replace, shapeOf } from "../base/dom";
+import { type Attributes, button, type Child, listOf, make, makeIn, nameOf, replace, shapeOf } from "../base/dom";
 import { numberText, timeText } from "../base/units";
 import type { AskedStep, LessonPage, PageDrawing, PageLane, PageStep } from "../data/documents";
 import { type Kept, type Mark, type Sitting, standing } from "./sitting";
@@ -136,48 +136,21 @@ export function saidNodes(mark: Mark): HTMLElement[] {
 export function evidenceNode(step: PageStep): HTMLElement | null {
   const { row, drawing } = step;
   if (!row || !drawing) return null;
-  const times = (names: [string, number][]) => names.map(([title, ns]) => [title, timeText(ns)]);
+  const gpu = [
+    ["Self CUDA", timeText(row.self_gpu_ns)],
+    ["CUDA total", timeText(row.gpu_ns)],
+  ];
   const cells = [
-    ...times([
-      ["Self CPU", row.self_cpu_ns],
-      ["CPU total", row.cpu_ns],
-    ]),
-    ...(step.has_gpu
-      ? times([
-          ["Self CUDA", row.self_gpu_ns],
-          ["CUDA total", row.gpu_ns],
-        ])
-      : []),
+    ["Self CPU", timeText(row.self_cpu_ns)],
+    ["CPU total", timeText(row.cpu_ns)],
+    ...(step.has_gpu ? gpu : []),
     ["# of Calls", numberText(row.calls)],
   ];
-  return make(
-    "div",
-    {},
-    lanesNode(drawing),
-    make(
-      "table",
-      { class: "row" },
-      make("caption", {}, "In the profiler's table, all recorded calls: ", make("code", {}, nameOf(row.name))),
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          cells.map(([title]) => make("th", { scope: "col" }, title)),
-        ),
-      ),
-      make(
-        "tbody",
-        {},
-        make(
-          "tr",
-          {},
-          cells.map(([, text]) => make("td", {}, text)),
-        ),
-      ),
-    ),
-  );
+  const caption = make("caption", {}, "In the profiler's table, all recorded calls: ", make("code", {}, nameOf(row.name))),
+    titles = listOf("tr", {}, cells, ([title]) => make("th", { scope: "col" }, title)),
+    values = listOf("tr", {}, cells, ([, text]) => make("td", {}, text));
+  const table = make("table", { class: "row" }, caption, make("thead", {}, titles), make("tbody", {}, values));
+  return make("div", {}, lanesNode(drawing), table);
 }
 
 function scoreText(sitting: Sitting): string {
@@ -208,11 +181,7 @@ export function endNode(sitting: Sitting, openLesson: OpenLesson): Child[] {
     make("h3", { id: "question", tabindex: "-1" }, scoreText(sitting)),
     make("ol", { class: "played" }, lesson.steps.map(played)),
     make("h4", {}, "Read next"),
-    make(
-      "ul",
-      { class: "read" },
-      lesson.read.map((line) => make("li", {}, readNode(line, openLesson))),
-    ),
+    listOf("ul", { class: "read" }, lesson.read, (line) => make("li", {}, readNode(line, openLesson))),
   ];
 }
 

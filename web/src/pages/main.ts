@@ -2,11 +2,12 @@
 
 import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import type { TablesPage } from "../data/documents";
+import { headNode, tablesNode } from "../views/page/tables";
 import { handOff } from "./handoff";
 import { showJob } from "./job";
 import { showLessons } from "./lesson";
 import { showSnapshot } from "./snapshot";
-import { showTables } from "./tables";
 import { showReport, showServed } from "./trace";
 
 // What a page is drawn with; a change of colours draws it again.
@@ -22,6 +23,11 @@ const PAGES: Record<string, Page> = {
   tables: showTables,
   perfetto: handOff,
 };
+
+// Of a history, of `foretrace try`, of `foretrace why`.
+function showTables({ head, tables }: TablesPage): undefined {
+  replace(byId("views"), headNode(head), tablesNode(tables));
+}
 
 async function start(): Promise<void> {
   const data = pageData<{ kind: string }>(),

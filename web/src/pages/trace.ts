@@ -10,7 +10,7 @@ import { KeyMap } from "../core/keys";
 import { followAlign } from "../core/moving";
 import { ReportSource } from "../core/reportsource";
 import { ServedSource } from "../core/servedsource";
-import { Store, type Tab } from "../core/store";
+import { Store } from "../core/store";
 import { unpack } from "../data/columns";
 import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
@@ -25,7 +25,7 @@ import type { TabPart } from "../views/page/tabs";
 export async function showReport(data: Report, colours: Colours): Promise<() => void> {
   const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
   const own: TabPart[] = Object.entries(data.tabs).map(([title, tables]) => {
-    return { tab: title.toLowerCase() as Tab, title, node: tablesNode(tables) };
+    return { tab: title.toLowerCase(), title, node: tablesNode(tables) };
   });
   const tabs: Tabs = (context, ledger) => [
     ...own,

@@ -76,7 +76,7 @@ function nameOfPart({ kind, name }: Part): string {
 
 function fill({ colours }: Context, { kind, name }: Part): string {
   if (kind === "idle") return hatch(name, colours.idle(name));
-  return kind === "cpu" ? cpuColour(name) : colours.group(name);
+  return kind === "cpu" ? cpuColour(name) : colours.of(name);
 }
 
 // Ops of a CPU have no group: each has a shade by its name.

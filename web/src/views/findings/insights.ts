@@ -1,13 +1,24 @@
 // Fixes and findings beside the timeline: fixes as the terminal orders them, each once, then findings by what they save. One that is
 // selected is marked here, and its events and gaps on the timeline.
 
+import "./cards.css";
 import "./insights.css";
-import { button, make, nameOf } from "../../base/dom";
+import { button, listOf, make, nameOf, sentence } from "../../base/dom";
 import { numberText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { pointed } from "../../core/places";
 import type { Insight } from "../../data/documents";
 import { spanBar } from "../page/bars";
+
+// What the traces are: name, card and steps in a line. Of several each has a line: what changed since the first one.
+export function headlines({ traces, compared }: Context): HTMLElement {
+  return listOf("section", { class: "cards", "aria-label": "Summary" }, traces, ({ index, entry, facts }) => {
+    const verdict = compared?.pairs.find(({ a, b }) => a === 0 && b === index)?.verdict,
+      about = verdict ?? entry.headline;
+    const said = make("span", { class: verdict ? "verdict" : "faint" }, sentence(about));
+    return make("h2", { title: about }, nameOf(facts.title), " · ", said);
+  });
+}
 
 const WITH_KEYS = 3; // fixes that the keys 1, 2 and 3 go to
 
@@ -34,18 +45,9 @@ export function insights(context: Context): HTMLElement | null {
 
 // Of several traces the first fix of each, in a row.
 export function firstFixes(context: Context): HTMLElement | null {
-  const firsts = context.traces.flatMap((trace) =>
-    trace.entry.insights
-      .slice(0, 1)
-      .filter(isFix)
-      .map((fix) => ({ trace, fix })),
-  );
+  const firsts = context.traces.map((trace) => ({ trace, fix: trace.entry.insights[0] })).filter(({ fix }) => fix && isFix(fix));
   if (context.traces.length < 2 || !firsts.length) return null;
-  return make(
-    "div",
-    { class: "cards-row" },
-    firsts.map(({ trace, fix }, at) => chooser(context, trace, fix, at)),
-  );
+  return listOf("div", { class: "cards-row" }, firsts, ({ trace, fix }, at) => chooser(context, trace, fix, at));
 }
 
 // What a fix or a finding saves, and the step with it on one scale, which is the step now.

@@ -78,7 +78,7 @@ const KINDS: [string, string][] = [
 function colourKey(context: Context): HTMLElement[] {
   const there = new Set(context.traces.flatMap(({ entry }) => (entry.flame.has_modules ? ["module"] : ["range"])));
   const kinds = KINDS.filter(([, kind]) => (kind === "module" || kind === "range" ? there.has(kind) : true));
-  const item = (colour: string, text: string) => make("li", {}, swatch(context.colours.group(colour)), text);
+  const item = (colour: string, text: string) => make("li", {}, swatch(context.colours.of(colour)), text);
   return [
     ...kinds.map(([colour, text]) => item(colour, text)),
     ...gpuGroups(context).map((group) => item(group, group.replaceAll("_", " "))),
@@ -208,7 +208,7 @@ class TraceFlame {
       left: () => this.left(),
       choose: (box: Box) => this.choose(box),
       back: () => store.set({ filter: "" }),
-      colour: ({ kind, name }: Box) => (kind === "kernel" && roles.has(name) ? colours.group(roles.get(name) ?? "") : undefined),
+      colour: ({ kind, name }: Box) => (kind === "kernel" && roles.has(name) ? colours.of(roles.get(name) ?? "") : undefined),
       isFound,
     };
     room.append(this.upper);

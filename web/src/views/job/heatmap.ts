@@ -177,7 +177,7 @@ export class HeatMap {
       for (let column = 0; column < this.columnCount; column++) this.drawCell(column, row);
     }
     this.drawRanks();
-    if (this.at) this.outline(...this.at, this.colours.accent, 3);
+    if (this.at) this.outline(...this.at, this.colours.of("accent"), 3);
   }
 
   left(column: number): number {
@@ -193,7 +193,7 @@ export class HeatMap {
     const x = this.left(column),
       y = this.top(row),
       gap = this.cellWidth > 8 ? 1 : 0;
-    pen.fillStyle = found ? this.colour(found.value) : this.colours.panel;
+    pen.fillStyle = found ? this.colour(found.value) : this.colours.of("panel");
     pen.fillRect(x, y, this.cellWidth - gap, this.cellHeight - 1);
     if (found && found.least.value < found.value) {
       pen.fillStyle = this.colour(found.least.value);
@@ -201,9 +201,15 @@ export class HeatMap {
     }
     const text = found ? timeText(found.value) : "–";
     if (this.cellWidth > 56)
-      this.text(text, x + this.cellWidth / 2, y + this.cellHeight / 2, "center", found ? this.ink(found.value) : this.colours.faint);
+      this.text(
+        text,
+        x + this.cellWidth / 2,
+        y + this.cellHeight / 2,
+        "center",
+        found ? this.colours.ink(this.colour(found.value)) : this.colours.of("faint"),
+      );
     const isWorst = found && found.rank * this.data.steps.length + found.step === this.worst;
-    if (isWorst && this.most > this.median * TELLS) this.outline(column, row, this.colours.text, 1.5);
+    if (isWorst && this.most > this.median * TELLS) this.outline(column, row, this.colours.of("text"), 1.5);
   }
 
   private outline(column: number, row: number, colour: string, width: number): void {
@@ -240,20 +246,14 @@ export class HeatMap {
     }
   }
 
-  private text(text: string, x: number, y: number, align: Align, colour = this.colours.faint): void {
+  private text(text: string, x: number, y: number, align: Align, colour = this.colours.of("faint")): void {
     this.pen.fillStyle = colour;
     this.pen.textAlign = align;
     this.pen.fillText(text, x, y);
   }
 
-  private share(value: number): number {
-    return Math.min(Math.max((value - this.low) / (this.high - this.low), 0), 1) ** this.power;
-  }
   private colour(value: number): string {
-    return this.colours.heat(this.share(value));
-  }
-  private ink(value: number): string {
-    return this.colours.heatInk(this.share(value));
+    return this.colours.heat(Math.min(Math.max((value - this.low) / (this.high - this.low), 0), 1) ** this.power);
   }
 
   private stepName(row: number): string {
@@ -346,8 +346,6 @@ export class HeatMap {
     keys[event.key]();
   }
 }
-
-// Arithmetic that several views need.
 
 // The least power of two that is not below `least`; at least 1.
 function powerOfTwo(least: number): number {

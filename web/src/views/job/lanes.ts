@@ -2,7 +2,7 @@
 
 import "../panel/panel.css";
 import type { Colours } from "../../base/colours";
-import { byId, make, nameOf, replace } from "../../base/dom";
+import { byId, listOf, make, nameOf, replace } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { KeyMap } from "../../core/keys";
@@ -70,11 +70,7 @@ function lanePanel({ store }: Context, { source, facts, zero }: Ranks): HTMLElem
 function laneLegend({ events }: JobSource): HTMLElement {
   const there = new Set(events.kindNumber);
   const kinds = events.facts.kinds.filter((_, at) => there.has(at));
-  return make(
-    "ul",
-    { class: "keys" },
-    kinds.map((kind) => make("li", {}, make("span", { class: `key ${kind}` }), kind)),
-  );
+  return listOf("ul", { class: "keys" }, kinds, (kind) => make("li", {}, make("span", { class: `key ${kind}` }), kind));
 }
 
 // The spans of ranks as the events of a trace. Nothing of a kernel is known here but its time: `launch` is the span of the rank that

@@ -1,10 +1,9 @@
 // One allocation: its size, its life, what it is, and the stacks that made and freed it.
 
 import "../panel/panel.css";
-import { make, nameOf, replace } from "../../base/dom";
+import { listOf, make, nameOf, replace } from "../../base/dom";
 import { bytesText, numberText, percentText, timeText } from "../../base/units";
 import type { Band, Grouping, Part } from "../../core/livestack";
-import type { Columns } from "../../data/columns";
 import type { DeviceDrawing } from "../../data/documents";
 import { columns, head, pairs, titled } from "../panel/parts";
 
@@ -23,7 +22,9 @@ export class AllocationPanel {
       { lines, modules } = part.drawn,
       of = (column: string) => boxes[column][box];
     const size = of("size"),
-      owner = modules[of("owner")];
+      owner = modules[of("owner")],
+      [begins, ends] = [of("start") >= 0, of("end") < drawing.events],
+      moment = (edge: string) => `at ${timeText(of(`${edge}_ns`))}, event ${numberText(of(edge))}`;
     this.node.scrollTop = 0;
     replace(
       this.node,
@@ -33,11 +34,11 @@ export class AllocationPanel {
           "Life",
           pairs([
             ["size", `${bytesText(size)} (${numberText(size)} bytes), ${percentText(size / drawing.peak_bytes)} of the peak`],
-            ["allocated", allocatedText(drawing, boxes, box)],
-            ["freed", freedText(drawing, boxes, box)],
-            ["live for", lifeText(drawing, boxes, box)],
+            ["allocated", begins ? moment("start") : "before the history began"],
+            ["freed", ends ? moment("end") : "not in the history"],
+            ["live for", `${begins && ends ? "" : "at least "}${timeText(of("end_ns") - of("start_ns"))}`],
             ["category", drawing.categories[of("is")]],
-            ["pass", of("start") < 0 ? "" : drawing.ran[of("ran")]],
+            ["pass", begins ? drawing.ran[of("ran")] : ""],
             ["line", lines[of("named")]],
             ["module", owner ?? ""],
           ]),
@@ -51,15 +52,9 @@ export class AllocationPanel {
   // All that are too small to be drawn one by one.
   showSmaller({ bytes, count, group }: Band, grouping: Grouping, { stack }: Part): void {
     const name = grouping.names[group];
-    replace(
-      this.node,
-      head(`${bytesText(bytes)} in ${numberText(count)} smaller allocations`, make("p", {}, nameOf(name))),
-      make(
-        "p",
-        { class: "faint" },
-        `The page has ${numberText(stack.boxes.size.length)} of ${numberText(this.drawing.allocations)} allocations one by one.`,
-      ),
-    );
+    const said = `The page has ${numberText(stack.boxes.size.length)} of ${numberText(this.drawing.allocations)} allocations one by one.`,
+      title = `${bytesText(bytes)} in ${numberText(count)} smaller allocations`;
+    replace(this.node, head(title, make("p", {}, nameOf(name))), make("p", { class: "faint" }, said));
   }
 
   // The frames of Python, and ops; other C++ is folded, where there is anything else.
@@ -68,30 +63,11 @@ export class AllocationPanel {
       frames: number[] = [];
     for (let frame = inner; frame >= 0; frame = above[frame]) frames.push(frame);
     const list = (chosen: number[]) =>
-      make(
-        "ol",
-        { class: "frames" },
-        chosen.map((frame) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]]))),
-      );
+      listOf("ol", { class: "frames" }, chosen, (frame) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]])));
     const known = frames.filter((frame) => kind[frame] !== NATIVE);
     if (!frames.length) return make("p", { class: "faint" }, "No stack is known.");
     if (!known.length || known.length === frames.length) return list(frames);
     const all = make("details", {}, make("summary", {}, `all ${numberText(frames.length)} frames, with C++`), list(frames));
     return make("div", {}, list(known), all);
   }
-}
-
-function allocatedText(_: DeviceDrawing, boxes: Columns, box: number): string {
-  if (boxes.start[box] < 0) return "before the history began";
-  return `at ${timeText(boxes.start_ns[box])}, event ${numberText(boxes.start[box])}`;
-}
-
-function freedText({ events }: DeviceDrawing, boxes: Columns, box: number): string {
-  if (boxes.end[box] >= events) return "not in the history";
-  return `at ${timeText(boxes.end_ns[box])}, event ${numberText(boxes.end[box])}`;
-}
-
-function lifeText({ events }: DeviceDrawing, boxes: Columns, box: number): string {
-  const life = timeText(boxes.end_ns[box] - boxes.start_ns[box]);
-  return boxes.start[box] < 0 || boxes.end[box] >= events ? `at least ${life}` : life;
 }

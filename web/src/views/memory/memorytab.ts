@@ -4,10 +4,11 @@ import { scaleLinear } from "d3-scale";
 import { button, make, makeIn, nameOf, replace } from "../../base/dom";
 import { bytesText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
-import { type Extremes, lineOf, type MemoryLine } from "../../core/memoryline";
+import { type Extremes, MemoryLine } from "../../core/memoryline";
 import { home, whole } from "../../core/moving";
 import { lead } from "../../core/places";
 import { fittingTicks } from "../../core/ticks";
+import { unpack } from "../../data/columns";
 import type { MemoryPage } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { choice, type Plot, plot, xAxis, yAxis } from "../page/plotting";
@@ -36,8 +37,8 @@ function traceMemory(context: Context, trace: Shown, device: string): HTMLElemen
   const title = context.traces.length > 1 ? make("p", { class: "plot-title" }, nameOf(trace.entry.title)) : null;
   if (!page) return make("div", {}, title, make("p", { class: "faint" }, "The trace has no memory of this device."));
   const room = make("div");
-  lineOf(page).then((line) => {
-    const graph = new MemoryGraph(context, trace, page, line);
+  unpack(page.points).then((columns) => {
+    const graph = new MemoryGraph(context, trace, page, new MemoryLine(columns));
     const peak = button("go to the peak", () => graph.goToPeak());
     replace(room, graph.node, make("div", { class: "controls" }, peak, graph.words));
   });

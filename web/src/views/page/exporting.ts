@@ -1,35 +1,30 @@
 // Pictures of what is shown, and print; with several traces also what they are aligned by.
 
 import "./exporting.css";
-import { button, make, makeIn } from "../../base/dom";
+import { button, listOf, make, makeIn } from "../../base/dom";
 import type { Context } from "../../core/context";
 import { anchorOf, home, isChange } from "../../core/moving";
 import { type Pen, type Picture, type Size, type SvgNode, SvgPen } from "../../core/pen";
 
 export function exporting(context: Context): HTMLElement {
-  const save = (kind: string, make: () => Promise<Blob> | Blob) => async () => {
+  const save = (kind: string, make: () => Promise<Blob> | Blob) => {
     const name = `${fileName(context)}.${kind}`;
-    try {
-      download(await make(), name);
-      context.say(`Saved ${name}.`);
-    } catch (problem) {
-      context.say(`No picture: ${problem instanceof Error ? problem.message : String(problem)}.`);
-    }
+    const act = async () => {
+      try {
+        download(await make(), name);
+        context.say(`Saved ${name}.`);
+      } catch (problem) {
+        context.say(`No picture: ${(problem as Error).message}.`);
+      }
+    };
+    return button(kind.toUpperCase(), act, { title: `Save what is shown as ${kind === "png" ? "a PNG" : "an SVG"} file` });
   };
   return make(
     "span",
     { class: "exporting" },
     aligning(context),
-    button(
-      "PNG",
-      save("png", () => pngOf(context)),
-      { title: "Save what is shown as a PNG file" },
-    ),
-    button(
-      "SVG",
-      save("svg", () => svgOf(context)),
-      { title: "Save what is shown as an SVG file" },
-    ),
+    save("png", () => pngOf(context)),
+    save("svg", () => blobOf(svgOf(context))),
     button("print", () => window.print(), { title: "Print what is shown" }),
   );
 }
@@ -37,11 +32,7 @@ export function exporting(context: Context): HTMLElement {
 function aligning(context: Context): HTMLElement | null {
   const anchors = context.compared?.anchors ?? [];
   if (anchors.length < 2) return null;
-  const select = make(
-    "select",
-    {},
-    anchors.map(({ name }) => make("option", { value: name }, name)),
-  );
+  const select = listOf("select", {}, anchors, ({ name }) => make("option", { value: name }, name));
   const own = make("option", {}, "this change");
   select.append(own);
   const follow = () => {
@@ -61,13 +52,8 @@ function aligning(context: Context): HTMLElement | null {
 
 // Characters that every file system takes.
 function fileName({ traces }: Context): string {
-  const titles = traces.map(({ entry }) => entry.title.replace(/\.(json|gz|zst|zip)\b/g, ""));
-  return (
-    titles
-      .join("-")
-      .replace(/[^\w.-]+/g, "_")
-      .slice(0, 100) || "trace"
-  );
+  const titles = traces.map(({ entry }) => entry.title.replace(/\.(json|gz|zst|zip)\b/g, "")).join("-");
+  return titles.replace(/[^\w.-]+/g, "_").slice(0, 100) || "trace";
 }
 
 export function download(blob: Blob, name: string): void {
@@ -93,43 +79,44 @@ const STYLES = (
 ).split(" ");
 
 async function pngOf(context: Context): Promise<Blob> {
-  const parts = shown(context),
-    size = whole(parts);
-  const canvas = document.createElement("canvas");
-  canvas.width = size.width * SHARP;
-  canvas.height = size.height * SHARP;
-  const pen = canvas.getContext("2d") as CanvasRenderingContext2D;
-  pen.scale(SHARP, SHARP);
-  head(context, pen, size);
-  for (const { top, picture } of placed(parts)) {
-    pen.save();
-    pen.translate(EDGE, top);
-    if ("paint" in picture) picture.paint(pen);
-    else await paintSvg(pen, picture.svg());
-    pen.restore();
+  const svg = svgOf(context),
+    [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)) * SHARP);
+  svg.setAttribute("width", String(width));
+  svg.setAttribute("height", String(height));
+  const canvas = make("canvas", { width, height }),
+    address = URL.createObjectURL(blobOf(svg)),
+    image = new Image();
+  try {
+    image.src = address;
+    await image.decode();
+    canvas.getContext("2d")?.drawImage(image, 0, 0);
+  } finally {
+    URL.revokeObjectURL(address);
   }
   return await new Promise((resolve, reject) => {
     canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser"))));
   });
 }
 
-function svgOf(context: Context): Blob {
+function svgOf(context: Context): SVGElement {
   const parts = shown(context),
-    size = whole(parts);
-  const pen = new SvgPen(size, widths());
+    size = whole(parts),
+    pen = new SvgPen(size, textWidth);
   head(context, pen, size);
   const svg = elementOf(pen.root);
-  placed(parts).forEach(({ top, picture }, at) => {
+  let top = HEAD;
+  parts.forEach((picture, at) => {
     const inner = "paint" in picture ? painted(picture, at) : styled(picture.svg());
     if (inner) svg.append(inner);
     inner?.setAttribute("x", String(EDGE));
     inner?.setAttribute("y", String(top));
+    top += sizeOf(picture).height + EDGE;
   });
-  return blobOf(svg);
+  return svg;
 }
 
 function painted(picture: Picture & { paint(pen: Pen): void; size(): Size }, at: number): SVGElement {
-  const pen = new SvgPen(picture.size(), widths(), `clip${at}`);
+  const pen = new SvgPen(picture.size(), textWidth, `clip${at}`);
   picture.paint(pen);
   return elementOf(pen.root);
 }
@@ -158,7 +145,7 @@ function colourKey(context: Context, width: number): Picture {
       if (x + wide > width) [x, y] = [0, y + LINE];
       pen.fillStyle = colour;
       pen.fillRect(x, y + 4, 10, 10);
-      pen.fillStyle = context.colours.text;
+      pen.fillStyle = context.colours.of("text");
       pen.fillText(text, x + 14, y + 9);
       x += wide;
     }
@@ -173,15 +160,6 @@ function sizeOf(picture: Picture): Size {
   return { width: box?.width ?? 0, height: box?.height ?? 0 };
 }
 
-function placed(parts: Picture[]): { top: number; picture: Picture }[] {
-  let top = HEAD;
-  return parts.map((picture) => {
-    const here = { top, picture };
-    top += sizeOf(picture).height + EDGE;
-    return here;
-  });
-}
-
 function whole(parts: Picture[]): Size {
   const sizes = parts.map(sizeOf);
   return {
@@ -191,22 +169,20 @@ function whole(parts: Picture[]): Size {
 }
 
 function head(context: Context, pen: Pen, { width, height }: Size): void {
-  pen.fillStyle = context.colours.back;
+  pen.fillStyle = context.colours.of("back");
   pen.fillRect(0, 0, width, height);
   pen.font = FONT;
   pen.textBaseline = "middle";
-  pen.fillStyle = context.colours.text;
+  pen.fillStyle = context.colours.of("text");
   const title = context.traces.map(({ entry }) => entry.title).join(" · ");
   const about = context.traces.length === 1 ? ` · ${context.traces[0].entry.headline}` : "";
   pen.fillText(`${title}${about}`, EDGE, HEAD / 2, width - 2 * EDGE);
 }
 
-function widths(): (text: string, font: string) => number {
+function textWidth(text: string, font: string): number {
   const pen = document.createElement("canvas").getContext("2d") as CanvasRenderingContext2D;
-  return (text, font) => {
-    pen.font = font;
-    return pen.measureText(text).width;
-  };
+  pen.font = font;
+  return pen.measureText(text).width;
 }
 
 function elementOf({ tag, attributes, children }: SvgNode): SVGElement {
@@ -237,20 +213,6 @@ function styled(svg: SVGSVGElement | null): SVGElement | null {
   copy.setAttribute("height", String(height));
   copy.setAttribute("overflow", "visible");
   return copy;
-}
-
-async function paintSvg(pen: CanvasRenderingContext2D, svg: SVGSVGElement | null): Promise<void> {
-  const copy = styled(svg);
-  if (!copy) return;
-  const address = URL.createObjectURL(blobOf(copy)),
-    image = new Image();
-  try {
-    image.src = address;
-    await image.decode();
-    pen.drawImage(image, 0, 0);
-  } finally {
-    URL.revokeObjectURL(address);
-  }
 }
 
 function blobOf(svg: SVGElement): Blob {

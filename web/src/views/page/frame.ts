@@ -2,13 +2,12 @@
 // `serve`.
 
 import "./only.css";
-import { type Child, make, nameOf, replace } from "../../base/dom";
+import { type Child, listOf, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { answers } from "../answers/answers";
 import { changeList, changes } from "../changes/changes";
-import { headlines } from "../findings/cards";
-import { firstFixes, insights } from "../findings/insights";
+import { firstFixes, headlines, insights } from "../findings/insights";
 import { flameTab } from "../flame/flametab";
 import { memoryTab } from "../memory/memorytab";
 import { panel } from "../panel/panel";
@@ -78,17 +77,15 @@ function view(context: Context, only: string): Child {
 // What a page has no room for, said where it would be seen.
 
 export function leftOut({ traces }: Context): HTMLElement | null {
-  const lines = traces
-    .filter(({ facts }) => facts.leftOut)
-    .map(({ facts }) =>
-      make(
-        "p",
-        { class: "faint" },
-        traces.length > 1 ? [nameOf(facts.title), ": "] : null,
-        `${numberText(facts.leftOut)} events are left out to keep this page small, GPU work last of all; foretrace serve shows every event.`,
-      ),
+  const line = ({ facts }: Shown) =>
+    make(
+      "p",
+      { class: "faint" },
+      traces.length > 1 ? [nameOf(facts.title), ": "] : null,
+      `${numberText(facts.leftOut)} events are left out to keep this page small, GPU work last of all; foretrace serve shows every event.`,
     );
-  return lines.length ? make("div", { class: "leftout" }, lines) : null;
+  const some = traces.filter(({ facts }) => facts.leftOut);
+  return some.length ? listOf("div", { class: "leftout" }, some, line) : null;
 }
 
 // What every page made from a damaged trace must show.
@@ -96,13 +93,6 @@ export function leftOut({ traces }: Context): HTMLElement | null {
 export function showBanner(node: HTMLElement, traces: readonly Shown[]): void {
   const lost = traces.flatMap(({ entry }) => entry.lost);
   node.hidden = !lost.length;
-  replace(
-    node,
-    make("strong", {}, "Data was lost or is unreliable"),
-    make(
-      "ul",
-      {},
-      lost.map((text) => make("li", {}, nameOf(text))),
-    ),
-  );
+  const lines = listOf("ul", {}, lost, (text) => make("li", {}, nameOf(text)));
+  replace(node, make("strong", {}, "Data was lost or is unreliable"), lines);
 }

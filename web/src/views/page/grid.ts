@@ -2,11 +2,12 @@
 // are not first go, then each row is stacked. Of thousands of rows only those near the visible ones are in the page.
 
 import "./grid.css";
-import { button, make, nameOf, replace, sentence } from "../../base/dom";
+import { button, listOf, make, nameOf, replace, sentence } from "../../base/dom";
 import { numberText } from "../../base/units";
 import { chosen, csv, fitting, type Kind, kindsOf, type Sorting, sortable, wantedWidths, windowOf, wraps } from "../../core/rows";
 import type { TableData } from "../../data/documents";
 import { shareBar, spanBar } from "./bars";
+import { copyText } from "./copying";
 
 const FIRST_ROWS = 15;
 const MOST_AT_ONCE = 200; // beyond that the rows scroll in a box of their own
@@ -46,11 +47,7 @@ export function linesNode({ lines = [] }: Pick<TableData, "lines">): HTMLElement
     { class: "lines" },
     lines.filter(([label]) => !label).map(([, text]) => make("p", {}, sentence(text))),
     labelled.length
-      ? make(
-          "dl",
-          { class: "story" },
-          labelled.map(([label, text]) => [make("dt", {}, label), make("dd", {}, sentence(text))]),
-        )
+      ? listOf("dl", { class: "story" }, labelled, ([label, text]) => [make("dt", {}, label), make("dd", {}, sentence(text))])
       : null,
     items.length ? make("ul", {}, items.map(item)) : null,
   );
@@ -273,27 +270,4 @@ export class Grid {
     if (!same) this.draw();
     else if (this.windowed) this.drawRows();
   }
-}
-
-// Text to the clipboard, where the browser lets a page do that; true when it did.
-
-export async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return copySelected(text); // a page from disk may have no clipboard of its own
-  }
-}
-
-function copySelected(text: string): boolean {
-  const before = document.activeElement as HTMLElement | null;
-  const field = make("textarea", { "aria-hidden": "true" });
-  field.value = text;
-  document.body.append(field);
-  field.select();
-  const done = document.execCommand("copy");
-  field.remove();
-  before?.focus();
-  return done;
 }

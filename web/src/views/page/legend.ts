@@ -37,7 +37,7 @@ export function legend(context: Context): HTMLElement {
       node,
       gpuGroups(context).map((group) => make("li", {}, groupButton(context, group))),
       idleCauses(context).map((cause) => item(`idle: ${CAUSES[cause] ?? cause}`, colours.idle(cause), hatch(cause, colours.idle(cause)))),
-      hostGroups(context).map((group) => item(HOST[group], colours.group(group))),
+      hostGroups(context).map((group) => item(HOST[group], colours.of(group))),
     );
   };
   context.store.on(["filter"], show);
@@ -75,7 +75,7 @@ function hostGroups({ traces }: Context): string[] {
 function groupButton({ store, colours }: Context, group: string): HTMLElement {
   const isOn = store.state.filter === group;
   const press = () => store.set({ filter: isOn ? "" : group });
-  return button([swatch(colours.group(group)), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
+  return button([swatch(colours.of(group)), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
 }
 
 // `colour` is what a picture shows, where the background is no single colour.

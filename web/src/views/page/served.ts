@@ -1,7 +1,7 @@
 // The traces of a folder: which of them are shown, one below the other.
 
 import "./served.css";
-import { button, make, nameOf, replace } from "../../base/dom";
+import { button, listOf, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
 import { type Cell, type ColumnOf, tableOf } from "../../core/rows";
 import type { Server } from "../../data/server";
@@ -86,11 +86,11 @@ interface Rows {
 }
 
 export function sqlTab(server: Server, traces: readonly ServedTrace[]): HTMLElement {
-  return make(
-    "section",
-    { class: "sql-tab" },
-    traces.map((trace) => [make("h3", {}, nameOf(trace.title)), files(trace), queries(server, trace)]),
-  );
+  return listOf("section", { class: "sql-tab" }, traces, (trace) => [
+    make("h3", {}, nameOf(trace.title)),
+    files(trace),
+    queries(server, trace),
+  ]);
 }
 
 function files({ number, title }: ServedTrace): HTMLElement {

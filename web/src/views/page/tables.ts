@@ -1,7 +1,7 @@
 // Tables one below the other, and those of a tab: what the terminal prints. A row of a kernel, an op, a finding or an event leads there.
 
 import "./tables.css";
-import { type Child, make, nameOf, replace, sentence } from "../../base/dom";
+import { type Child, listOf, make, nameOf, replace, sentence } from "../../base/dom";
 import type { Context, Shown } from "../../core/context";
 import { chosenCases } from "../../core/flame";
 import { lead } from "../../core/places";
@@ -35,11 +35,7 @@ export function traceTables(context: Context, of: (trace: Shown) => readonly Tab
   const { traces } = context;
   if (!traces.some((trace) => of(trace).length)) return null;
   const several = traces.length > 1;
-  return make(
-    "section",
-    {},
-    traces.map((trace) => [titleOf(trace, several), tablesNode(of(trace), (to) => lead(context, trace, to))]),
-  );
+  return listOf("section", {}, traces, (trace) => [titleOf(trace, several), tablesNode(of(trace), (to) => lead(context, trace, to))]);
 }
 
 function titleOf({ facts }: Shown, several: boolean): Child {

@@ -1,18 +1,18 @@
 // Tabs below the timeline; a part without a node has nothing to show, and no tab. Arrow keys go from tab to tab.
 
 import "./tabs.css";
-import { button, make, replace } from "../../base/dom";
+import { button, listOf, make, replace } from "../../base/dom";
 import type { Context } from "../../core/context";
-import { fromAddress, INITIAL, type State, type Store, type Tab, toAddress } from "../../core/store";
+import { fromAddress, INITIAL, type State, type Store, toAddress } from "../../core/store";
 
 export interface TabPart {
-  tab: Tab;
+  tab: string;
   title: string;
   node: HTMLElement | null; // `data-count` is shown behind the title
 }
 
 interface Shown {
-  tab: Tab;
+  tab: string;
   head: HTMLButtonElement;
   panel: HTMLElement;
 }
@@ -33,11 +33,7 @@ export function tabs({ store, keys }: Context, parts: readonly TabPart[]): HTMLE
     store.set({ tab: next.tab });
     next.head.focus();
   };
-  const list = make(
-    "div",
-    { class: "heads", role: "tablist", "aria-label": "Tables and plots" },
-    shown.map(({ head }) => head),
-  );
+  const list = listOf("div", { class: "heads", role: "tablist", "aria-label": "Tables and plots" }, shown, ({ head }) => head);
   list.addEventListener("keydown", (event) => {
     const at = shown.indexOf(open());
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: shown.length - 1 - at }[event.key];

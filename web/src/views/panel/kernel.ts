@@ -68,7 +68,7 @@ function moduleOf(events: Events, at: number): string {
 }
 
 function roofPart({ colours }: Context, { roofs, role, about }: PageKernel): HTMLElement {
-  const share = ({ roof, percent }: RoofShare) => meter(percent / 100, colours.group(role), roofName(roof), `${numberText(percent, 1)}%`);
+  const share = ({ roof, percent }: RoofShare) => meter(percent / 100, colours.of(role), roofName(roof), `${numberText(percent, 1)}%`);
   return titled(roofs.length ? "Percent of each roof" : "Roofs", roofs.length ? bars(roofs.map(share)) : null, pairs(about));
 }
 
@@ -150,7 +150,7 @@ function stepsPart(
     const other = step[at] >= 0 ? inStep(number)[turn] : undefined;
     if (other === undefined) return null;
     const words = other === at ? make("b", {}, nameOf(name)) : button(nameOf(name), () => select(event[other]), { class: "link" });
-    return meter(length[other] / (kernel.max_ns || 1), colours.group(kernel.role), words, inAll(length[other], kernel.steps[number]));
+    return meter(length[other] / (kernel.max_ns || 1), colours.of(kernel.role), words, inAll(length[other], kernel.steps[number]));
   };
   const rows = facts.steps.map(({ name }, number) => row(name, number)).filter((each) => each !== null);
   const more = rows.length - MOST_STEPS;

@@ -1,6 +1,6 @@
 // Parts that the panels share: titled sections that fill columns, pairs of terms and values, bars.
 
-import { type Child, make, nameOf } from "../../base/dom";
+import { type Child, listOf, make, nameOf } from "../../base/dom";
 import { type ColumnOf, tableOf } from "../../core/rows";
 import { bar } from "../page/bars";
 import { Grid } from "../page/grid";
@@ -25,11 +25,10 @@ type Pair = [term: string, value: Child];
 // Values that are empty have no row.
 export function pairs(rows: readonly Pair[]): HTMLElement {
   const shown = rows.filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  return make(
-    "dl",
-    {},
-    shown.map(([term, value]) => [make("dt", {}, term), make("dd", {}, typeof value === "string" ? nameOf(value) : value)]),
-  );
+  return listOf("dl", {}, shown, ([term, value]) => [
+    make("dt", {}, term),
+    make("dd", {}, typeof value === "string" ? nameOf(value) : value),
+  ]);
 }
 
 // A table of a few texts.

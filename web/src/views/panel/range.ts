@@ -54,7 +54,7 @@ function statistics(context: Context, trace: Shown, stats: RangeStats): HTMLElem
     workPart(stats),
     partsPart("GPU time by group", stats.groups, MOST_GROUPS, (part) => {
       const name = trace.facts.groups[part.number] ?? "other";
-      return meter(part.ns / (stats.busyNs || 1), context.colours.group(name), name.replaceAll("_", " "), figure(part));
+      return meter(part.ns / (stats.busyNs || 1), context.colours.of(name), name.replaceAll("_", " "), figure(part));
     }),
     partsPart("GPU time by kernel", stats.kernels, MOST_KERNELS, (part) => kernelBar(context, trace, stats, part)),
     leftOut ? make("p", { class: "warning" }, `${numberText(leftOut)} events are not in this page: these figures lack them.`) : null,
@@ -118,7 +118,7 @@ function partsPart(title: string, parts: readonly Part[], most: number, row: (pa
 function kernelBar(context: Context, trace: Shown, stats: RangeStats, part: Part): HTMLElement {
   const { short, role } = trace.facts.kernels[part.number];
   const link = button(nameOf(short), () => selectFirst(context, trace, part.number, stats.from), { class: "link" });
-  return meter(part.ns / (stats.busyNs || 1), context.colours.group(role), link, figure(part));
+  return meter(part.ns / (stats.busyNs || 1), context.colours.of(role), link, figure(part));
 }
 
 // The first launch of a kernel that reaches into the range.

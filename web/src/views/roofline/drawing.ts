@@ -186,7 +186,7 @@ function dotShape(svg: SVGElement, { x, y, r }: Disc, dot: Dot, { colours, trace
     kind === 0
       ? makeIn(svg, "circle", { cx: x, cy: y, r, ...about }, title)
       : makeIn(svg, "path", { d: kind === 1 ? square(x, y, r * 0.88) : triangle(x, y, r), ...about }, title);
-  made.style.fill = colours.group(dot.kernel.role);
+  made.style.fill = colours.of(dot.kernel.role);
   return made;
 }
 

@@ -98,7 +98,7 @@ function legend({ traces, colours }: Context, { dots, traffic }: RoofPlot): HTML
   const roles = [...new Set([...dots, ...traffic].map(({ kernel }) => kernel.role))];
   const marks = roles.map((role) => {
     const swatch = make("span", { class: "key" });
-    swatch.style.background = colours.group(role);
+    swatch.style.background = colours.of(role);
     return make("li", {}, swatch, role);
   });
   const shapes = ["circles", "squares", "triangles"];

@@ -1,5 +1,6 @@
 // The bands of the tracks in view. Every event is in them, at any zoom.
 
+import { type Rgb, rgbOf } from "../../base/colours";
 import { ownTime } from "../../core/context";
 import { STRIP, type Track } from "../../core/tracks";
 import type { Range, Tile } from "../../data/source";
@@ -51,7 +52,7 @@ function coloured(scene: Scene, track: Track, bands: Map<number, Float64Array>, 
   const { colours } = scene.context;
   const { groups } = scene.shown(track).facts;
   const wanted = [...bands].filter(([group]) => (groups[group]?.endsWith("annotation") ?? false) === annotations);
-  return wanted.map(([group, busy]) => [busy, rgbOf(annotations ? colours.annotation : colours.group(groups[group]))]);
+  return wanted.map(([group, busy]) => [busy, rgbOf(annotations ? colours.of("annotation") : colours.of(groups[group]))]);
 }
 
 // The pixel of a tile that each pixel of a range in its time shows: a tile may be wider than the range, or that of an earlier view.
@@ -160,7 +161,6 @@ function added(before: number, rgb: Rgb, covered: number): number {
 
 // What bands are drawn on: pixels of a canvas, or shapes of a picture.
 
-export type Rgb = readonly [number, number, number];
 export type Shares = readonly (readonly [busy: Float64Array, colour: Rgb])[];
 
 export interface Ground {
@@ -176,9 +176,4 @@ export interface BandPlace {
   clip: number; // nothing is drawn above this line
   over?: boolean; // over what is there, instead of in its place
   faint: number; // 1: as it is; less where a search is about other events
-}
-
-export function rgbOf(colour: string): Rgb {
-  const [red, green, blue] = (colour.match(/[0-9a-f]{2}/gi) ?? []).map((part) => parseInt(part, 16));
-  return [red ?? 128, green ?? 128, blue ?? 128];
 }

@@ -63,7 +63,7 @@ export class Boxes {
   private box(events: Events, at: number, x: number, y: number, width: number, height: number, filled: boolean): void {
     const { pen } = this;
     const { colours } = this.context;
-    const fill = colours.group(events.group(at));
+    const fill = colours.of(events.group(at));
     if (filled) {
       pen.fillStyle = fill;
       pen.fillRect(x, y, width, height);
@@ -75,7 +75,7 @@ export class Boxes {
       pen.fillRect(x, y, 1, height);
     }
     if (width > 3 && events.kind(at) === "python_function" && isModule(events.name(at))) {
-      pen.fillStyle = colours.accent; // modules are set off from the functions around them
+      pen.fillStyle = colours.of("accent"); // modules are set off from the functions around them
       pen.fillRect(x, y + height - 2, width, 2);
     }
     if (width > LABEL_FROM)
@@ -85,14 +85,14 @@ export class Boxes {
   private bracket(events: Events, at: number, x: number, y: number, width: number, height: number): void {
     const { pen } = this;
     const { colours } = this.context;
-    pen.strokeStyle = colours.annotation;
+    pen.strokeStyle = colours.of("annotation");
     pen.beginPath();
     pen.moveTo(x + 0.5, y + height - 2);
     pen.lineTo(x + 0.5, y + 1.5);
     pen.lineTo(x + width - 0.5, y + 1.5);
     pen.lineTo(x + width - 0.5, y + height - 2);
     pen.stroke();
-    if (width > LABEL_FROM) this.label(events.name(at), x, y + height / 2 + 1, width, colours.annotation);
+    if (width > LABEL_FROM) this.label(events.name(at), x, y + height / 2 + 1, width, colours.of("annotation"));
   }
 
   private label(text: string, x: number, y: number, width: number, colour: string): void {

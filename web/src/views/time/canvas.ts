@@ -46,7 +46,7 @@ export function drawGrid(
   const { from, to } = scene.range;
   const strips = scene.visible().filter((track) => track.gpu >= 0);
   const edges = [0, ...strips.flatMap((track) => [scene.top(track), scene.top(track) + STRIP]).sort((a, b) => a - b), scene.height];
-  pen.strokeStyle = scene.context.colours.line;
+  pen.strokeStyle = scene.context.colours.of("line");
   pen.beginPath();
   for (const { time } of fittingTicks(from, to, scene.width)) {
     const x = Math.round(scene.x(time)) + 0.5;
@@ -96,7 +96,7 @@ export class Hits {
       const here = `${Math.round(left)} ${place?.y}`;
       if (!place || drawn.has(here)) continue;
       drawn.add(here);
-      pen.fillStyle = scene.context.colours.note;
+      pen.fillStyle = scene.context.colours.of("note");
       pen.fillRect(Math.round(left), place.y, 1, place.height);
     }
   }

@@ -54,7 +54,7 @@ export class Overlay {
   private track(track: Track): void {
     const { scene, pen } = this;
     if (track.kind === "title") {
-      pen.fillStyle = scene.context.colours.line;
+      pen.fillStyle = scene.context.colours.of("line");
       pen.fillRect(0, scene.top(track) + track.height - 3, scene.width, 1);
     }
     for (const row of scene.rowsOf(track)) {
@@ -73,7 +73,7 @@ function drawArrows(scene: Scene, pen: Pen): void {
   const { selected } = scene;
   const { related, at, trace } = selected;
   if (!related || at < 0) return;
-  pen.strokeStyle = scene.context.colours.accent;
+  pen.strokeStyle = scene.context.colours.of("accent");
   pen.lineWidth = 1.3;
   for (const work of linked(related, at)) arrow(scene, pen, related, work, trace);
   pen.lineWidth = 1;
@@ -121,10 +121,10 @@ function delayLabel(scene: Scene, pen: Pen, related: Events, at: number): void {
   const x = Math.min(Math.max(to.x + 6, 2), scene.width - text.length * LETTER - 6);
   const y = to.y + to.height + 10;
   pen.globalAlpha = 0.9;
-  pen.fillStyle = colours.back;
+  pen.fillStyle = colours.of("back");
   pen.fillRect(x - 2, y - 8, text.length * LETTER + 4, 16);
   pen.globalAlpha = 1;
-  pen.fillStyle = colours.accent;
+  pen.fillStyle = colours.of("accent");
   pen.fillText(text, x, y);
 }
 
@@ -139,7 +139,7 @@ export function outline(scene: Scene, pen: Pen, trace: number, lane: number, row
   if (!place) return;
   const left = Math.max(scene.x(start - zero), -3);
   const right = Math.min(scene.x(start + length - zero), scene.width + 3);
-  pen.strokeStyle = scene.context.colours.text;
+  pen.strokeStyle = scene.context.colours.of("text");
   pen.lineWidth = 2;
   pen.strokeRect(left - 1, place.y - 1, Math.max(right - left, 2) + 2, place.height + 2);
   pen.lineWidth = 1;
@@ -207,9 +207,9 @@ function drawPair(pen: Pen, context: Context, joins: Joins, screen: Screen, top:
     const here = [above, below].map((span) => span && `${Math.round(span.x)} ${Math.round(span.end)}`).join();
     if (drawn.has(here)) continue;
     drawn.add(here);
-    ribbon(pen, above, below, (top + bottom) / 2, colours.faint, 0.3);
+    ribbon(pen, above, below, (top + bottom) / 2, colours.of("faint"), 0.3);
   }
-  if (chosen) ribbon(pen, ...ends(chosen), (top + bottom) / 2, colours.accent, 0.6);
+  if (chosen) ribbon(pen, ...ends(chosen), (top + bottom) / 2, colours.of("accent"), 0.6);
   pen.restore();
 }
 

@@ -1,5 +1,6 @@
 // The ruler: it stays in view, and counts from the start of the step that the traces are aligned by.
 
+import { rgbOf } from "../../base/colours";
 import { make } from "../../base/dom";
 import { ownTime } from "../../core/context";
 import { panned, whole } from "../../core/moving";
@@ -7,7 +8,7 @@ import type { Pen } from "../../core/pen";
 import { fittingTicks } from "../../core/ticks";
 import type { TraceFacts } from "../../data/events";
 import type { Range, Tile } from "../../data/source";
-import { Pixels, pixelPlaces, rgbOf, type Shares } from "./bands";
+import { Pixels, pixelPlaces, type Shares } from "./bands";
 import type { Scene } from "./scene";
 import { drawOnRuler, type RulerText, rangeTexts } from "./shading";
 
@@ -56,17 +57,17 @@ export function drawRuler(scene: Scene, pen: Pen): void {
   drawOnRuler(scene, pen, RULER);
   for (const { x, text, kind } of [...tickTexts(scene), ...rangeTexts(scene)]) {
     if (kind === "range") {
-      pen.fillStyle = colours.back;
+      pen.fillStyle = colours.of("back");
       pen.fillRect(x, 1, pen.measureText(text).width + 8, RULER - 5);
     }
-    pen.fillStyle = kind === "tick" ? colours.faint : colours[kind === "range" ? "accent" : "note"];
+    pen.fillStyle = colours.of(kind === "tick" ? "faint" : kind === "range" ? "accent" : "note");
     pen.fillText(text, kind === "range" ? x + 4 : x, RULER / 2);
   }
 }
 
 function drawLines(scene: Scene, pen: Pen): void {
   const { from, to } = scene.range;
-  pen.strokeStyle = scene.context.colours.line;
+  pen.strokeStyle = scene.context.colours.of("line");
   pen.beginPath();
   for (const { time } of fittingTicks(from, to, scene.width)) {
     const x = Math.round(scene.x(time)) + 0.5;
@@ -102,7 +103,7 @@ export function minimap(scene: Scene): HTMLElement {
     shown.style.left = `${part(scene.range.from)}%`;
     shown.style.right = `${100 - Number(part(scene.range.to))}%`;
     node.setAttribute("aria-valuenow", String(Math.round(Number(part((scene.range.from + scene.range.to) / 2)))));
-    const wanted = [node.clientWidth, scene.ratio, all.from, all.to, scene.context.colours.back].join();
+    const wanted = [node.clientWidth, scene.ratio, all.from, all.to, scene.context.colours.of("back")].join();
     if (wanted === drawn) return;
     drawn = wanted;
     draw(scene, canvas, all, node.clientWidth).then((isWhole) => {
@@ -151,7 +152,7 @@ function sharesOf({ context }: Scene, trace: number, tile: Tile): Shares {
   const isWork = (group: number) => !groups[group]?.endsWith("annotation");
   const row = tile.rows.find(({ bands }) => [...bands.keys()].some(isWork));
   const bands = tile.strips[0]?.bands ?? row?.bands ?? new Map<number, Float64Array>();
-  return [...bands].map(([group, busy]) => [busy, rgbOf(context.colours.group(groups[group]))]);
+  return [...bands].map(([group, busy]) => [busy, rgbOf(context.colours.of(groups[group]))]);
 }
 
 function listen(scene: Scene, node: HTMLElement): void {

@@ -13,7 +13,7 @@ const EDGED = 8; // pixels: less has no room for lines at its ends
 export function drawShades(scene: Scene, pen: Pen): void {
   const { selection } = scene.context.store.state;
   const { colours } = scene.context;
-  if (selection?.kind === "range") shade(scene, pen, selection.range, 0, scene.height, colours.accent);
+  if (selection?.kind === "range") shade(scene, pen, selection.range, 0, scene.height, colours.of("accent"));
   if (selection?.kind === "finding") drawFinding(scene, pen, selection.trace, selection.rule);
 }
 
@@ -22,7 +22,7 @@ function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void 
   const shown = scene.context.traces[trace];
   const found = insightOf(shown, rule)?.place;
   if (!found) return;
-  const { warn, accent } = scene.context.colours;
+  const { colours } = scene.context;
   const gpu = scene.visible().filter((track) => track.trace === trace && scene.isGpu(track));
   const near = ([from, to]: readonly number[]) => to - shown.zero >= scene.range.from && from - shown.zero <= scene.range.to;
   const each = (range: readonly number[], colour: string, number: number | null) => {
@@ -31,8 +31,8 @@ function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void 
       shade(scene, pen, own, scene.top(track), scene.top(track) + track.height, colour);
     }
   };
-  for (const gap of found.shades.filter(near)) each(gap, warn, gap[2] ?? null);
-  for (const [, from, to] of found.events.filter(([, ...range]) => near(range))) each([from, to], accent, null);
+  for (const gap of found.shades.filter(near)) each(gap, colours.of("warn"), gap[2] ?? null);
+  for (const [, from, to] of found.events.filter(([, ...range]) => near(range))) each([from, to], colours.of("accent"), null);
 }
 
 function gpuOf(scene: Scene, track: Track): number | null {
@@ -64,21 +64,21 @@ export function drawNotes(scene: Scene, pen: Pen): void {
       wide = text.length * 6.7 + 8;
     const x = Math.min(Math.max(scene.x(note.from), 0), Math.max(scene.width - wide, 0));
     if (scene.x(note.to) < 0 || scene.x(note.from) > scene.width) continue;
-    shade(scene, pen, note, 0, scene.height, colours.warn);
+    shade(scene, pen, note, 0, scene.height, colours.of("warn"));
     const free = ends.findIndex((end) => end < x),
       line = free < 0 ? ends.length : free;
     ends[line] = x + wide + 4;
     const y = scene.height - NOTE * (line + 1);
-    pen.fillStyle = colours.back;
+    pen.fillStyle = colours.of("back");
     pen.fillRect(x, y, wide, NOTE - 1);
-    pen.fillStyle = colours.text;
+    pen.fillStyle = colours.of("text");
     pen.fillText(text, x + 4, y + NOTE / 2);
   }
 }
 
 export function drawMarks(scene: Scene, pen: Pen): void {
   const { colours, store } = scene.context;
-  pen.strokeStyle = colours.note;
+  pen.strokeStyle = colours.of("note");
   pen.setLineDash([4, 3]);
   pen.beginPath();
   for (const time of store.state.marks) {
@@ -94,7 +94,7 @@ export function drawMarks(scene: Scene, pen: Pen): void {
 export function drawOnRuler(scene: Scene, pen: Pen, height: number): void {
   const { colours, store } = scene.context;
   const { selection, marks } = store.state;
-  pen.fillStyle = colours.note;
+  pen.fillStyle = colours.of("note");
   for (const x of marks.map((time) => scene.x(time))) {
     if (x < -9 || x > scene.width + 9) continue;
     pen.beginPath();
@@ -105,7 +105,7 @@ export function drawOnRuler(scene: Scene, pen: Pen, height: number): void {
   }
   if (selection?.kind !== "range") return;
   const [left, right] = [Math.max(scene.x(selection.range.from), 0), Math.min(scene.x(selection.range.to), scene.width)];
-  pen.fillStyle = colours.accent;
+  pen.fillStyle = colours.of("accent");
   if (left <= right) pen.fillRect(left, height - 3, Math.max(right - left, 1), 3);
 }
 

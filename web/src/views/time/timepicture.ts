@@ -1,8 +1,9 @@
 // The timeline as a picture: what is in view of names, ruler and tracks, drawn with any pen.
 
+import { hexOf, type Rgb, rgbOf } from "../../base/colours";
 import type { Pen, Picture } from "../../core/pen";
 import { STRIP } from "../../core/tracks";
-import { type BandPlace, drawBands, type Ground, type Rgb, rgbOf, type Shares } from "./bands";
+import { type BandPlace, drawBands, type Ground, type Shares } from "./bands";
 import { drawGrid } from "./canvas";
 import { Overlay } from "./overlay";
 import { drawRuler, RULER } from "./ruler";
@@ -29,7 +30,7 @@ function paint(scene: Scene, waiting: Waiting, pen: Pen): void {
   within(pen, GUTTER, RULER, scene.width, scene.height, () => {
     drawGrid(scene, pen);
     waiting.picture(pen);
-    drawBands(scene, new Shapes(pen, rgbOf(scene.context.colours.back)), 1);
+    drawBands(scene, new Shapes(pen, rgbOf(scene.context.colours.of("back"))), 1);
     new Overlay(scene, pen).draw();
   });
 }
@@ -46,7 +47,7 @@ function within(pen: Pen, x: number, y: number, width: number, height: number, d
 
 function names(scene: Scene, pen: Pen): void {
   for (const track of scene.visible()) {
-    pen.fillStyle = track.kind === "title" ? scene.context.colours.text : scene.context.colours.faint;
+    pen.fillStyle = track.kind === "title" ? scene.context.colours.of("text") : scene.context.colours.of("faint");
     pen.fillText(track.label, 2 + track.depth * 12, scene.top(track) + Math.min(track.height, STRIP) / 2);
   }
 }
@@ -63,8 +64,7 @@ class Shapes implements Ground {
     const low = new Float64Array(at.length);
     for (const [busy, rgb] of shares) {
       const part = (x: number) => (at[x] < 0 ? 0 : busy[at[x]] / pixel);
-      const one = (each: 0 | 1 | 2) => rgb[each] * faint + this.back[each] * (1 - faint);
-      this.pen.fillStyle = colourText([one(0), one(1), one(2)]);
+      this.pen.fillStyle = hexOf(rgb.map((own, each) => own * faint + this.back[each] * (1 - faint)));
       const draw = (from: number, to: number) => {
         if (part(from) > 0) this.pen.fillRect(from, top + height * (1 - low[from] - part(from)), to - from, height * part(from));
       };
@@ -91,11 +91,8 @@ class Shapes implements Ground {
     if (sum <= 0) return "";
     const share = Math.ceil(Math.min(sum / pixel, 1) * SHADES) / SHADES;
     const alpha = (share > 0.999 ? 1 : 0.2 + 0.8 * share) * faint;
-    const one = (each: 0 | 1 | 2) => {
-      const own = parts.reduce((total, [ns, rgb]) => total + ns * rgb[each], 0) / sum;
-      return own * alpha + this.back[each] * (1 - alpha);
-    };
-    return colourText([one(0), one(1), one(2)]);
+    const own = (each: number) => parts.reduce((total, [ns, rgb]) => total + ns * rgb[each], 0) / sum;
+    return hexOf(this.back.map((back, each) => own(each) * alpha + back * (1 - alpha)));
   }
 }
 
@@ -106,8 +103,4 @@ function runs(count: number, key: (x: number) => string, draw: (from: number, to
     while (to < count && key(to) === first) to++;
     draw(from, to);
   }
-}
-
-function colourText(rgb: Rgb): string {
-  return `#${rgb.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("")}`;
 }

@@ -1,14 +1,14 @@
 // GPU idle time in the strips: hatched by cause, from above, as high as it is idle. It lies on a canvas of its own below the
 // tracks, so that the pixels of a strip are its busy time alone.
 
-import { HATCHED } from "../../base/colours";
+import { HATCHED, rgbOf } from "../../base/colours";
 import { make } from "../../base/dom";
 import { Bands } from "../../core/busy";
 import { ownTime } from "../../core/context";
 import type { Pen } from "../../core/pen";
 import { STRIP, type Track } from "../../core/tracks";
 import { unpack } from "../../data/columns";
-import { packed, rgbOf } from "./bands";
+import { packed } from "./bands";
 import type { Scene } from "./scene";
 
 const APART = 5; // pixels from line to line
