@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.read import recordings
-from foretrace.trace.reach import average
+from foretrace.trace.recording import average
 
 PATH = recordings.find("mlp_eager_64x128x768x3072_bf16")
 

@@ -25,7 +25,7 @@ from foretrace.look.documents import Look
 from foretrace.look.lines import interval
 from foretrace.look.measured_step import saving_text
 from foretrace.look.steering import FIX, RULE, check_names
-from foretrace.trace import opening, reach
+from foretrace.trace import opening, recording
 from foretrace.work import costs, families
 from foretrace.work.families import value_text
 from foretrace.work.kernel import FieldChange
@@ -309,7 +309,7 @@ def _ops(word: str) -> list[ManualEntry]:
     """What an op costs, by its name with or without `aten::`."""
     priced = _prices()
     name = next((each for each in (word, f"aten::{word}") if each in priced), word)
-    is_view = reach.is_view(name) and name not in priced
+    is_view = recording.is_view(name) and name not in priced
     if name not in priced and not is_view:
         return []
     if is_view:

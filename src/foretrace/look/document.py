@@ -22,11 +22,10 @@ from foretrace.trace.idle import unrecorded_wait
 from foretrace.trace.intervals import Bools
 from foretrace.trace.metadata import TraceEntry, device_of
 from foretrace.trace.modules import CPU, ModuleWork
-from foretrace.trace.reach import gpu_time_below, is_view, work_below
+from foretrace.trace.recording import gpu_time_below, is_view, work_below
 from foretrace.trace.serving import ServedBatch
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace, per_call
-from foretrace.trace.traced_memory import MemoryTable
 from foretrace.trace.utilization import floor, utilization
 from foretrace.work.costs.limits import memory_rate, with_measured
 from foretrace.work.devices import Device
@@ -104,6 +103,10 @@ def memory_of(trace: Analysis) -> look.TraceMemory | None:
     """From the snapshot beside the trace, else from its memory events; None without either."""
     view = trace.memory_view
     if view is None:
+        if not trace.has("memory"):
+            return None
+        from foretrace.trace.traced_memory import MemoryTable
+
         table = MemoryTable(trace)
         rows = ((table.kind != CPU) & (table.allocated > 0)).nonzero()[0]
         if not len(rows):

@@ -26,7 +26,7 @@ from foretrace.trace.cpu_ops import computing_ops, cpu_call, cpu_does, runs_on_c
 from foretrace.trace.idle import spent_in
 from foretrace.trace.intervals import Bools
 from foretrace.trace.modules import PYTHON
-from foretrace.trace.reach import is_view
+from foretrace.trace.recording import is_view
 from foretrace.trace.spans import Span
 from foretrace.trace.trace import Trace
 from foretrace.work.families import decode

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from foretrace.base.arrays import with_gaps
 from foretrace.read.tables import KINDS, TABLES
-from foretrace.trace import collectives, groups, idle, kernels, reach, serving
+from foretrace.trace import collectives, groups, idle, kernels, serving
 from foretrace.trace.groups import Grouped
 from foretrace.trace.host import step_number
 from foretrace.trace.idle import Gaps, Idle, Spent
 from foretrace.trace.intervals import Ints
 from foretrace.trace.kernels import Order, work_table
 from foretrace.trace.module_calls import ModuleCalls, names_outside
-from foretrace.trace.recording import Recording
+from foretrace.trace.recording import Recording, work_below
 from foretrace.trace.serving import Served
 
 # tables that a property makes; the others are as the source gave them
@@ -59,7 +59,7 @@ class Analysis(Recording):
     @cached_property
     def work_below(self) -> Ints:
         """For every event: how much GPU work it launched, itself or through what it called."""
-        return reach.work_below(self)
+        return work_below(self)
 
     @cached_property
     def work_roles(self) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from foretrace.trace.reach import AverageRow
+from foretrace.trace.recording import AverageRow
 
 
 class LaneSlice(Struct, frozen=True):

@@ -37,7 +37,7 @@ from foretrace.learn.lessons.scene import MISSING, Scene, filled
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read.recordings import typed_as
 from foretrace.trace.cpu_ops import bare
-from foretrace.trace.reach import average, is_view
+from foretrace.trace.recording import average, is_view
 from foretrace.trace.trace import Trace
 from foretrace.work.families import decode
 

@@ -34,7 +34,7 @@ from foretrace.learn.lessons.documents import (
     Predict,
 )
 from foretrace.learn.lessons.scene import Opens, Scene, filled, lanes, opened
-from foretrace.trace.reach import average
+from foretrace.trace.recording import average
 from foretrace.trace.trace import Trace
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`

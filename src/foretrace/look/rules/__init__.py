@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from foretrace.base import budget, plugins
 from foretrace.base.arrays import coded
 from foretrace.base.errors import LimitError
-from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.base.units import bytes_text, listing, plural, time_text
 from foretrace.look.documents import Finding, Findings
 from foretrace.read.compiler import records as compiled
 from foretrace.read.ledger import ABSENT
@@ -44,9 +44,6 @@ from foretrace.work.costs.matmul import OPERANDS
 from foretrace.work.devices import Device
 from foretrace.work.kernel_row import KernelRow
 
-if TYPE_CHECKING:
-    from foretrace.trace.trace import Trace
-
 # Ops that add their first argument to the matmul of the next two.
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
 LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC
@@ -56,11 +53,6 @@ BACKWARD = "autograd::engine::evaluate_function"
 def bare(op: str) -> str:
     """`aten::gelu` -> `gelu`."""
     return op.removeprefix("aten::")
-
-
-def listing(words: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def shortened(words: Sequence[str], most: int = 6) -> str:

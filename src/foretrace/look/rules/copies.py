@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.base.units import bytes_text, plural, time_text, times_text
+from foretrace.base.units import bytes_text, listing, plural, time_text, times_text
 from foretrace.look.rules import (
     BACKWARD,
     LAYOUT,
@@ -18,7 +18,6 @@ from foretrace.look.rules import (
     bandwidth_ns,
     bare,
     cast_of,
-    listing,
     rule,
 )
 from foretrace.read.tables import NONE

@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
-from foretrace.base.units import bytes_text, percent_text, plural, time_text, times_text
+from foretrace.base.units import bytes_text, listing, percent_text, plural, time_text, times_text
 from foretrace.look.documents import Finding
 from foretrace.look.rules import (
     LISTED,
@@ -20,7 +20,6 @@ from foretrace.look.rules import (
     Seen,
     bare,
     has_gaps,
-    listing,
     rule,
     shortened,
     traffic_of,
@@ -32,7 +31,7 @@ from foretrace.read.compiler.records import CompiledLaunch, CompilerRun, GraphBr
 from foretrace.trace import bounds
 from foretrace.trace.arguments import made, operands
 from foretrace.trace.intervals import Bools, IntervalUnion, Ints, split_by
-from foretrace.trace.reach import VIEWS
+from foretrace.trace.recording import VIEWS
 from foretrace.trace.trace import Trace
 from foretrace.work import families
 from foretrace.work.costs.limits import cache_rate, memory_rate, traffic_ns

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from foretrace.base.arrays import distinct
-from foretrace.base.units import percent_text, plural, time_text, times_text
-from foretrace.look.rules import LISTED, Facts, Found, Seen, bare, listing, rule
+from foretrace.base.units import listing, percent_text, plural, time_text, times_text
+from foretrace.look.rules import LISTED, Facts, Found, Seen, bare, rule
 from foretrace.trace import bounds
 from foretrace.trace.idle import Idle
 from foretrace.trace.intervals import IntervalUnion, Ints, split_by
-from foretrace.trace.reach import is_view
+from foretrace.trace.recording import is_view
 from foretrace.trace.trace import Trace
 from foretrace.work import families
 

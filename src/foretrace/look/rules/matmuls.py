@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.arrays import counted
-from foretrace.base.units import bytes_text, flops_text, percent_text, plural, time_text
+from foretrace.base.units import bytes_text, flops_text, listing, percent_text, plural, time_text
 from foretrace.look.rules import (
     BACKWARD,
     LISTED,
@@ -20,7 +20,6 @@ from foretrace.look.rules import (
     bandwidth_ns,
     bare,
     generation,
-    listing,
     matmul_ns,
     rule,
     shapes_text,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from foretrace.base.arrays import coded, distinct
-from foretrace.base.units import percent_text, plural, ratio_text, time_text
-from foretrace.look.rules import LISTED, Facts, Found, Seen, bare, listing, rule, shapes_text
+from foretrace.base.units import listing, percent_text, plural, ratio_text, time_text
+from foretrace.look.rules import LISTED, Facts, Found, Seen, bare, rule, shapes_text
 from foretrace.trace.arguments import distinct_lists
 from foretrace.trace.host import HOST_KINDS
 from foretrace.trace.intervals import IntervalUnion, Ints, split_by, union_length
