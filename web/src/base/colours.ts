@@ -6,7 +6,6 @@ export class Colours {
   private readonly known = new Map<string, string>();
   private readonly inks = new Map<string, string>();
 
-  // The theme has changed.
   forget(): void {
     this.known.clear();
     this.inks.clear();
@@ -81,7 +80,6 @@ export const HATCHED: Record<string, number> = {
   unknown: 155,
 };
 
-// Lines as the background of an element.
 export function hatch(cause: string, colour: string): string {
   return `repeating-linear-gradient(${HATCHED[cause] ?? 45}deg, ${colour} 0 2px, transparent 2px 5px)`;
 }

@@ -31,7 +31,6 @@ export function nameOf(text: string, attributes: Attributes = {}, ...parts: Chil
   return make("bdi", { class: "name", ...attributes }, text, ...parts);
 }
 
-// A sentence: what stands between backticks is code.
 export function sentence(text: string): HTMLElement {
   const parts = text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
   return nameOf("", {}, parts);
@@ -55,7 +54,6 @@ export function button(text: Child, onClick: () => unknown, attributes: Attribut
   return made;
 }
 
-// An item of a list that does something.
 export function linkItem(text: Child, onClick: () => unknown, ...after: Child[]): HTMLElement {
   return make("li", {}, button(text, onClick, { class: "link" }), ...after);
 }
@@ -75,7 +73,6 @@ export function shapeOf(id: string): SVGSVGElement {
   return byId<HTMLTemplateElement>(id).content.firstElementChild?.cloneNode(true) as SVGSVGElement;
 }
 
-// What Python wrote into the page.
 export function pageData<Document>(): Document {
   return JSON.parse(byId("data").textContent ?? "") as Document;
 }

@@ -34,7 +34,6 @@ export class Busy {
     this.total = this.sum[this.count];
   }
 
-  // Busy time between two moments.
   between(from: number, to: number): number {
     return this.before(to, this.piece(to, 0)) - this.before(from, this.piece(from, 0));
   }
@@ -80,7 +79,6 @@ export class Busy {
 // A row of the timeline in bands: of each pixel, how much time each group takes. What a row looks like when its events are too
 // small to be boxes, and what minimap and utilisation strip draw.
 
-// Intervals in order of start, each with the number of its group.
 export interface Intervals {
   start: ArrayLike<number>;
   end: ArrayLike<number>;
@@ -100,7 +98,6 @@ export class Bands {
     this.all = new Busy(start, end);
   }
 
-  // The busy share of each pixel, whatever the group.
   shares(from: number, to: number, width: number): Float64Array {
     return this.all.shares(from, to, width);
   }
@@ -122,7 +119,6 @@ export class Bands {
     return parts;
   }
 
-  // Busy time of one group, or of all, between two moments.
   between(from: number, to: number, group?: number): number {
     return (group === undefined ? this.all : this.busy.get(group))?.between(from, to) ?? 0;
   }

@@ -18,7 +18,6 @@ export class ChosenWork {
     this.rows = bandsBy(events, chosen, (at) => rowKey(events.lane[at], events.row[at]));
   }
 
-  // Busy ns of each pixel of a tile, by group.
   strip(gpu: number, tile: Tile): Map<number, Float64Array> {
     return pixels(this.strips.get(String(gpu)), tile);
   }

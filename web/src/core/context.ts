@@ -2,13 +2,14 @@
 // trace less its `zero`, which is the start of the step or region that the traces are aligned by.
 
 import type { Colours } from "../base/colours";
+import { byId, replace } from "../base/dom";
 import type { Compared, TraceFacts as Entry } from "../data/documents";
 import type { TraceFacts } from "../data/events";
 import type { DataSource, Range } from "../data/source";
 import type { Joins } from "./joins";
-import type { KeyMap } from "./keys";
+import { KeyMap } from "./keys";
 import type { Picture } from "./pen";
-import type { Store } from "./store";
+import { Store } from "./store";
 
 export interface Shown {
   index: number;
@@ -27,6 +28,16 @@ export interface Context {
   compared: Compared | null; // with several traces: what changed, and what they can be aligned by
   joins: readonly Joins[]; // of `compared.pairs`, in the same order
   pictures: Picture[]; // views add what can be saved of them
+}
+
+export function contextOf(
+  traces: readonly Shown[],
+  colours: Colours,
+  compared: Compared | null = null,
+  joins: readonly Joins[] = [],
+): Context {
+  const say = (text: string) => replace(byId("status"), text);
+  return { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
 }
 
 // A range of a trace in shared time, and back.

@@ -50,12 +50,10 @@ export class Boxes {
     return totals;
   }
 
-  // The time of a box with all that is inside, in one pass.
   timeIn(box: Box, pass: number): number {
     return box.own[pass] + box.parts.reduce((sum, part) => sum + this.timeIn(part, pass), 0);
   }
 
-  // The passes that have time, by number.
   passesWithTime(): number[] {
     return this.passes.map((_, pass) => pass).filter((pass) => this.all.some(({ own }) => own[pass] > 0));
   }
@@ -91,7 +89,6 @@ export class Boxes {
     return this.all.filter((box) => pathTo(box).findIndex((each) => isNamed(each, name)) === box.depth - 1);
   }
 
-  // The numbers of a box and of all that is inside.
   inside(box: Box): Set<number> {
     const found = new Set([box.number]);
     for (const part of box.parts) for (const each of this.inside(part)) found.add(each);
@@ -196,7 +193,6 @@ function pathTo(box: Box): Named[] {
   return box.above ? [...pathTo(box.above), box] : [];
 }
 
-// `LlamaMLP × 12`.
 export function labelOf({ name, count }: Box): string {
   return count > 1 && name.endsWith(EVERY) ? `${name.slice(0, -EVERY.length)} × ${count}` : name;
 }
@@ -230,7 +226,6 @@ export function namesWork(filter: string): boolean {
   return isPath(filter) || groupsIn(filter) !== null || functionIn(filter) !== null;
 }
 
-// What is made of something once.
 function once<Key extends WeakKey, Value>(make: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, Value>();
   return (key) => {
@@ -253,8 +248,6 @@ export function boxesOf(flame: Flame, tree: FlameTree, perStep = false): Promise
   }
   return found;
 }
-
-// Where the boxes of a flame graph are drawn: below what they are in, as wide as their share of the time.
 
 // In shares of the width. What is too thin to be drawn stands together in one place, so that no width is empty without a word.
 export interface Placed {
@@ -298,14 +291,11 @@ export function depthOf({ box, small }: Placed): number {
   return box.depth + (small ? 1 : 0);
 }
 
-// A box of the flame graph as a filter of the timeline: a path such as `> LlamaMLP_2 > aten::mm`.
-
 // The events of the GPU work of a path; null for a filter that is no path. Work whose backward pass a module owns is its own.
 export function chosen(trace: Pick<Shown, "entry">, filter: string): Promise<Set<number> | null> {
   return workOn(trace, filter, "event");
 }
 
-// The kernels of a path, by case.
 export function chosenCases(trace: Pick<Shown, "entry">, filter: string): Promise<Set<number> | null> {
   return workOn(trace, filter, "case");
 }

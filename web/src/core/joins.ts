@@ -43,7 +43,6 @@ export class Joins {
     this.places = found;
   }
 
-  // The places of one change, in order of time.
   of(change: number): Place[] {
     return this.places.filter((place) => place.change === change).sort((a, b) => begins(a) - begins(b));
   }
@@ -82,7 +81,6 @@ export class Joins {
     return [...changes.keys()].filter((at) => !changes[at].same).sort((one, other) => size(other) - size(one));
   }
 
-  // The place that an event of a trace is part of.
   holding(trace: number, event: number): Place | undefined {
     const { a, b } = this.pair;
     return this.places.find(({ sides }) => [a, b].some((each, at) => each === trace && sides[at]?.events.includes(event)));

@@ -13,19 +13,16 @@ export class KeyMap {
     this.keys.push({ key, text, run });
   }
 
-  // What a key does, by a button.
   press(pressed: string): void {
     this.keys.find(({ key }) => key === pressed)?.run(new KeyboardEvent("keydown", { key: pressed }));
   }
 
   // Whether a key was taken. Keys in fields of text belong to the field.
   handle(event: KeyboardEvent): boolean {
-    if (event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return false;
+    const { target } = event,
+      isField = target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+    if (event.ctrlKey || event.metaKey || event.altKey || isField) return false;
     const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     return this.keys.some(({ key, run }) => key === pressed && run(event) !== false);
   }
-}
-
-function isField(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }

@@ -100,7 +100,6 @@ export class LiveStack {
     return grouping.bands(point, this.points.event[point]);
   }
 
-  // The allocations that are live after an event, the largest first.
   liveAt(event: number): number[] {
     const { start, end, size } = this.boxes;
     const found = Array.from(size.keys()).filter((box) => start[box] <= event && event < end[box]);

@@ -6,7 +6,6 @@ import type { Context, Shown } from "./context";
 
 const LEAST = 20; // ns: a kernel that takes 1 us still fits fifty times
 
-// From the first event of any trace to the last.
 export function whole(traces: readonly Shown[]): Range {
   const from = Math.min(...traces.map(({ zero }) => -zero));
   return { from, to: Math.max(from + LEAST, ...traces.map(({ facts, zero }) => facts.end - zero)) };

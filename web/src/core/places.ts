@@ -44,10 +44,8 @@ export async function goToKernel({ store }: Context, trace: Shown, number: numbe
   const select = (event: number) => ({ selection: { kind: "event" as const, trace: trace.index, event } });
   const launches = await trace.source.launches(number).catch(() => null);
   if (!launches?.event.length) return store.set(select(trace.facts.kernels[number].first));
-  const at = Math.max(
-    0,
-    launches.start.findIndex((start) => start >= trace.zero),
-  );
+  const found = launches.start.findIndex((start) => start >= trace.zero),
+    at = Math.max(found, 0);
   const start = launches.start[at],
     length = launches.length[at];
   const room = Math.max(length * AROUND, LEAST_NS) / 2;

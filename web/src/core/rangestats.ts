@@ -134,7 +134,6 @@ function cost(sum: Sums["bytes"], amount: number, ns: number): void {
   sum.known = true;
 }
 
-// Time and count by number.
 class Parts {
   private readonly ns: Float64Array;
   private readonly count: Int32Array;
@@ -149,7 +148,6 @@ class Parts {
     this.count[number] += 1;
   }
 
-  // Those that occur, the most time first.
   parts(): Part[] {
     const found = Array.from(this.count, (count, number) => ({ number, ns: this.ns[number], count }));
     return found.filter(({ count }) => count).sort((a, b) => b.ns - a.ns);

@@ -12,7 +12,6 @@ export class Related {
 
   constructor(readonly events: Events) {}
 
-  // An event, its callers, what it launched and what launched it.
   details(event: number): Columns {
     const { events } = this;
     const at = events.find(event);
@@ -118,7 +117,6 @@ class Order {
     });
   }
 
-  // The first that was launched at a time or later.
   from(time: number): number {
     return countBelow(this.time, time);
   }
@@ -133,9 +131,7 @@ function firstChildren(events: Events): Map<number, number> {
   return found;
 }
 
-// From one event to the next one beside, above or below it. All return a place in the columns, or -1.
-
-// The next event of the same row.
+// A place in the columns, or -1.
 export function beside(events: Events, at: number, step: number): number {
   const next = at + step;
   const within = next >= 0 && next < events.count;
@@ -148,7 +144,6 @@ export function above(events: Events, at: number): number {
 }
 
 // How long GPU work waited: from the start of its launch, as everywhere in foretrace, to its own.
-
 export function queueDelay(events: Events, at: number): number | null {
   const launch = events.isGpuWork(at) ? events.find(events.launch[at]) : -1;
   return launch < 0 ? null : events.start[at] - events.start[launch];

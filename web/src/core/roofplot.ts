@@ -70,7 +70,6 @@ export class RoofPlot {
     this.gbps = around([...this.traffic.map(({ kernel }) => kernel.gbps ?? 0), ...this.slopes.map(({ rate }) => rate * 1e3)]);
   }
 
-  // The largest share of any kernel.
   get largest(): number {
     return Math.max(this.dots[0]?.share ?? 0, this.traffic[0]?.share ?? 0) || 1;
   }
@@ -90,7 +89,6 @@ export class RoofPlot {
   }
 }
 
-// One plot for each kind of GPU.
 export function roofPlots(traces: readonly Kernels[]): RoofPlot[] {
   const devices = grouped(
     traces.filter(({ roofs }) => roofs),

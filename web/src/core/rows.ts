@@ -93,7 +93,6 @@ const LETTER = 8; // pixels of a letter at the size of tables, and the room besi
 const ROOM = 26;
 const MEASURED = 500; // rows
 
-// The width that each column would like to have, from its longest text.
 export function wantedWidths(table: TableData): number[] {
   const kinds = kindsOf(table);
   return table.columns.map(({ name }, at) => {

@@ -16,7 +16,6 @@ export interface Hit extends Range {
   name: number;
 }
 
-// Events by name in each trace.
 export interface HitName {
   trace: Shown;
   name: number;
@@ -82,13 +81,10 @@ export function matches(
   const wanted = texts.map((text) => text.trim().toLowerCase()).filter((text) => text);
   const tests: Matches[] = wanted.map((text) => {
     const names = facts.namesWith(text);
-    const kernels = new Set(facts.kernels.flatMap((row, at) => (mentions([...row.chain, ...row.ops, row.role], text) ? [at] : [])));
+    const has = (each: string) => each.toLowerCase().includes(text),
+      kernels = new Set(facts.kernels.flatMap(({ chain, ops, role }, at) => ([...chain, ...ops, role].some(has) ? [at] : [])));
     return (events, at) => names.has(events.nameNumber[at]) || kernels.has(events.case[at]);
   });
   if (work) tests.push((events, at) => work.has(events.event[at]));
   return tests.length ? (events, at) => tests.every((test) => test(events, at)) : null;
-}
-
-function mentions(texts: readonly string[], wanted: string): boolean {
-  return texts.some((text) => text.toLowerCase().includes(wanted));
 }

@@ -121,7 +121,11 @@ async function bandsOf({ runs: packed, busy }: PackedBands, wanted: Wanted): Pro
   const found = new Map<number, Map<number, Groups>>();
   let used = 0;
   for (let at = 0; at < packed.rows; at++) {
-    const groups = within(within(found, runs.track[at], newMap<Groups>), runs.row[at], newMap<Float64Array>);
+    const groups = within(
+      within(found, runs.track[at], () => new Map<number, Groups>()),
+      runs.row[at],
+      (): Groups => new Map(),
+    );
     const pixels = within(groups, runs.group[at], () => new Float64Array(wanted.width));
     const first = runs.first[at];
     const count = runs.count[at];
@@ -142,19 +146,12 @@ function lengths({ from, to, width }: Wanted): Float64Array {
   return Float64Array.from({ length: width }, (_, at) => edge(at + 1) - edge(at));
 }
 
-function newMap<Value>(): Map<number, Value> {
-  return new Map();
-}
-
 function within<Value>(map: Map<number, Value>, key: number, made: () => Value): Value {
-  const held = map.get(key);
-  if (held !== undefined) return held;
-  const value = made();
+  const value = map.get(key) ?? made();
   map.set(key, value);
   return value;
 }
 
-// Boxes are ordered by lane and row.
 function boxesOf(boxes: Columns, track: number, row: number): Columns {
   const until = (next: number) =>
     firstNot(0, boxes.lane.length, (at) => boxes.lane[at] < track || (boxes.lane[at] === track && boxes.row[at] < next));

@@ -79,6 +79,12 @@ export class Store {
     };
   }
 
+  // Now, and after each change of some keys.
+  follow(keys: readonly (keyof State)[], listener: Listener): () => void {
+    listener(this.current, new Set());
+    return this.on(keys, listener);
+  }
+
   private tell(): void {
     const changed = this.waiting ?? new Set();
     this.waiting = null;
@@ -98,7 +104,10 @@ const WHOLE = /^-?\d{1,16}$/;
 export function toAddress(state: State): string {
   const parts = new URLSearchParams();
   if (state.view) parts.set("view", rangeText(state.view));
-  if (state.selection) parts.set("select", selectionText(state.selection));
+  const { selection } = state;
+  if (selection?.kind === "range") parts.set("select", `range.${rangeText(selection.range)}`);
+  else if (selection)
+    parts.set("select", `${selection.kind}.${selection.trace}.${selection.kind === "event" ? selection.event : selection.rule}`);
   if (state.tab !== INITIAL.tab) parts.set("tab", state.tab);
   if (state.filter) parts.set("filter", state.filter);
   if (state.search) parts.set("search", state.search);
@@ -127,16 +136,14 @@ export function fromAddress(address: string): State {
     marks: list("mark")
       .filter((each) => WHOLE.test(each))
       .map(Number),
-    notes: list("note").flatMap(noteOf),
+    notes: list("note").flatMap((said) => {
+      const [, from, to, words] = said.match(/^(-?\d{1,16})_(-?\d{1,16})_(.+)$/s) ?? [];
+      return words && Number(from) <= Number(to) ? [{ from: Number(from), to: Number(to), text: words }] : [];
+    }),
     align: text("align"),
     pair: /^\d{1,3}$/.test(text("pair")) ? Number(text("pair")) : INITIAL.pair,
     basis: text("basis") === "recording" ? "recording" : INITIAL.basis,
   };
-}
-
-function noteOf(said: string): Note[] {
-  const [, from, to, text] = said.match(/^(-?\d{1,16})_(-?\d{1,16})_(.+)$/s) ?? [];
-  return text && Number(from) <= Number(to) ? [{ from: Number(from), to: Number(to), text }] : [];
 }
 
 function rangeText({ from, to }: Range): string {
@@ -147,12 +154,6 @@ function rangeOf(text: string): Range | null {
   const [from, to, ...more] = text.split("_");
   if (more.length || !WHOLE.test(from) || !WHOLE.test(to ?? "")) return null;
   return Number(from) < Number(to) ? { from: Number(from), to: Number(to) } : null;
-}
-
-function selectionText(selection: Selection): string {
-  if (selection.kind === "range") return `range.${rangeText(selection.range)}`;
-  const { kind, trace } = selection;
-  return `${kind}.${trace}.${kind === "event" ? selection.event : selection.rule}`;
 }
 
 function selectionOf(text: string): Selection | null {

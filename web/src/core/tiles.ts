@@ -1,7 +1,6 @@
 // The tiles of a report: what is drawn of each row, made from the columns in the page. A row is prepared when it is first seen,
 // and its bands and boxes are computed when they are read, so that a frame costs what it shows.
 
-import type { Columns } from "../data/columns";
 import type { Events, Stretch } from "../data/events";
 import type { Range, RowTile, Strip, Tile } from "../data/source";
 import { Bands, pixels } from "./busy";
@@ -26,10 +25,38 @@ export class Tiles {
     return {
       ...range,
       width,
-      rows: rows.map((row) => new LazyRow(this.events, row, range, width)),
-      strips: this.gpus.map((gpu) => new LazyStrip(gpu, range, width)),
+      rows: rows.map((row) => this.rowTile(row, range, width)),
+      strips: this.gpus.map((gpu) => strip(gpu, range, width)),
     };
   }
+
+  private rowTile(row: Row, range: Range, width: number): RowTile {
+    const held: { bands?: RowTile["bands"]; boxes?: RowTile["boxes"] } = {},
+      { events } = this;
+    return {
+      track: row.stretch.lane,
+      row: row.stretch.row,
+      get bands() {
+        held.bands ??= pixels(row.bands, { ...range, width });
+        return held.bands;
+      },
+      get boxes() {
+        held.boxes ??= events.columnsAt(row.wide(range, (range.to - range.from) / width));
+        return held.boxes;
+      },
+    };
+  }
+}
+
+function strip(gpu: Gpu, range: Range, width: number): Strip {
+  let held: Strip["bands"] | undefined;
+  return {
+    gpu: gpu.number,
+    get bands() {
+      held ??= pixels(gpu.bands, { ...range, width });
+      return held;
+    },
+  };
 }
 
 // Intervals in order of start, none of which overlaps another: each moment belongs to what began first. Their groups then add up
@@ -61,11 +88,7 @@ class Row {
   }
 
   get bands(): Bands {
-    this.made ??= this.prepare();
-    return this.made;
-  }
-
-  private prepare(): Bands {
+    if (this.made) return this.made;
     const { from, to } = this.stretch;
     const { facts, start, length, case: kernel, kindNumber, nameNumber } = this.events;
     const end = new Float64Array(to - from);
@@ -74,7 +97,8 @@ class Row {
       end[at - from] = start[at] + length[at];
       group[at - from] = facts.groupNumber(kernel[at], kindNumber[at], nameNumber[at]);
     }
-    return apart(start.slice(from, to), end, group);
+    this.made = apart(start.slice(from, to), end, group);
+    return this.made;
   }
 
   // The events in a range that last at least so long.
@@ -101,11 +125,7 @@ class Gpu {
   ) {}
 
   get bands(): Bands {
-    this.made ??= this.prepare();
-    return this.made;
-  }
-
-  private prepare(): Bands {
+    if (this.made) return this.made;
     const { events } = this;
     const work: number[] = [];
     for (const { stretch } of this.rows) {
@@ -114,55 +134,8 @@ class Gpu {
     work.sort((a, b) => events.start[a] - events.start[b]);
     const end = Float64Array.from(work, (at) => events.start[at] + events.length[at]);
     const group = Int16Array.from(work, (at) => events.groupNumber(at));
-    return apart(
-      Float64Array.from(work, (at) => events.start[at]),
-      end,
-      group,
-    );
-  }
-}
-
-class LazyRow implements RowTile {
-  readonly track: number;
-  readonly row: number;
-  private held: { bands?: Map<number, Float64Array>; boxes?: Columns } = {};
-
-  constructor(
-    private readonly events: Events,
-    private readonly source: Row,
-    private readonly range: Range,
-    private readonly width: number,
-  ) {
-    this.track = source.stretch.lane;
-    this.row = source.stretch.row;
-  }
-
-  get bands(): Map<number, Float64Array> {
-    this.held.bands ??= pixels(this.source.bands, { ...this.range, width: this.width });
-    return this.held.bands;
-  }
-
-  get boxes(): Columns {
-    const { from, to } = this.range;
-    this.held.boxes ??= this.events.columnsAt(this.source.wide(this.range, (to - from) / this.width));
-    return this.held.boxes;
-  }
-}
-
-class LazyStrip implements Strip {
-  readonly gpu: number;
-  private held: Map<number, Float64Array> | undefined;
-
-  constructor(
-    private readonly source: Gpu,
-    private readonly range: Range,
-    private readonly width: number,
-  ) {
-    this.gpu = source.number;
-  }
-
-  get bands(): Map<number, Float64Array> {
-    this.held ??= pixels(this.source.bands, { ...this.range, width: this.width });
-    return this.held;
+    const start = Float64Array.from(work, (at) => events.start[at]);
+    this.made = apart(start, end, group);
+    return this.made;
   }
 }

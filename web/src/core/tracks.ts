@@ -166,7 +166,6 @@ function sorted(lanes: Placed[]): Record<"launching" | "others" | "idle", Placed
   return { launching, others: threads.filter((each) => !launching.includes(each)), idle };
 }
 
-// The key of the thread that a lane of frames belongs to.
 function threadOf({ key }: Lane): string {
   return key.replace(/\/(python|torch)$/, "");
 }

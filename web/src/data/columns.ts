@@ -5,28 +5,18 @@ import type { Packed } from "./documents";
 export type Columns = Record<string, Float64Array>;
 
 export async function unpack(packed: Packed): Promise<Columns> {
-  const bytes = await inflate(fromBase64(packed.data));
+  const deflated = Uint8Array.from(atob(packed.data), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const columns: Columns = {};
   let at = 0;
   for (const name of packed.columns) {
     const values = new Float64Array(packed.rows);
     at = readNumbers(bytes, at, values);
-    if (packed.differences.includes(name)) addUp(values);
+    if (packed.differences.includes(name)) for (let row = 1; row < values.length; row++) values[row] += values[row - 1];
     columns[name] = values;
   }
   return columns;
-}
-
-function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let at = 0; at < raw.length; at++) bytes[at] = raw.charCodeAt(at);
-  return bytes;
-}
-
-async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 // Seven bits a byte, low bits first. Numbers may exceed 32 bits, so they are added up by multiplication, not by shifts.
@@ -44,10 +34,6 @@ function readNumbers(bytes: Uint8Array, start: number, values: Float64Array): nu
   return at;
 }
 
-function addUp(values: Float64Array): void {
-  for (let row = 1; row < values.length; row++) values[row] += values[row - 1];
-}
-
 // The first of some places at which something does not hold; it holds at all before that one.
 export function firstNot(from: number, to: number, holds: (at: number) => boolean): number {
   let [low, high] = [from, to];
@@ -59,7 +45,6 @@ export function firstNot(from: number, to: number, holds: (at: number) => boolea
   return low;
 }
 
-// How many values, in order, are below a limit.
 export function countBelow(values: Float64Array, limit: number): number {
   return firstNot(0, values.length, (at) => values[at] < limit);
 }

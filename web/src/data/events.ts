@@ -130,7 +130,6 @@ export class Events {
     this.stretches = this.findStretches();
   }
 
-  // Some of these events, as columns of their own.
   columnsAt(places: readonly number[]): Columns {
     const pick = (values: Float64Array) => Float64Array.from(places, (at) => values[at]);
     return Object.fromEntries(Object.entries(this.columns).map(([name, values]) => [name, pick(values)]));
@@ -226,7 +225,6 @@ export class Events {
     return found;
   }
 
-  // GPU work launched by an event or by anything it called.
   launchedBy(at: number): number[] {
     const found: number[] = [];
     for (let work = 0; work < this.count; work++) {

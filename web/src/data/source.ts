@@ -61,14 +61,12 @@ export type Way = "next" | "previous" | "up" | "down";
 
 export interface DataSource {
   tile(range: Range, width: number, tracks: readonly number[], signal?: AbortSignal): Promise<Tile>;
-  // An event, its callers, what it launched and what launched it.
   details(event: number): Promise<Columns>;
   // All launches of a kernel by case: event, start, length, and the step that launched it (-1: none).
   launches(kernel: number): Promise<Columns>;
   // The event that a step in this direction leads to; from nothing: the first after `time`. Null where there is none.
   neighbour(event: number | null, way: Way, time: number): Promise<number | null>;
   rangeStats(range: Range): Promise<RangeStats>;
-  // All GPU work, among other events.
   gpuWork(): Promise<Events>;
   search(text: string): Promise<Found>;
 }

@@ -4,7 +4,6 @@ import type { KnownMeasure, LessonPage, PagePredictable, PageReply, PageStep } f
 
 const PLACE = "foretrace-lessons";
 
-// What is kept of one lesson.
 export interface Kept {
   answers: (string | null)[];
   of: number;
@@ -176,7 +175,6 @@ function markChoice(step: PageStep, answer: string): Mark | Problem {
   return { problem: `'${digit}' is not an answer: enter ${Object.keys(step.replies).join(", ")}` };
 }
 
-// The number that one word says.
 function numeral(answer: string): string | undefined {
   const at = NUMERALS.indexOf(answer.toLowerCase());
   return at < 0 ? undefined : String(at);
@@ -283,7 +281,6 @@ function statementKey(statements: PagePredictable["statements"], text: string): 
   return null;
 }
 
-// What can be predicted here, as a hint.
 export function predictableText(step: PageStep, lesson: LessonPage): string {
   const names = Object.keys(step.predictable?.measures ?? {}).join(", ");
   return (

@@ -7,7 +7,6 @@ import { type Kept, type Mark, type Sitting, standing } from "./sitting";
 
 const SIGN: Record<string, string> = { hit: "✓", miss: "✗", unknown: "?", skipped: "–", "not asked": "–" };
 
-// Text with `code` in it.
 export function prose(text: string): Child[] {
   return text.split("`").map((part, at) => (at % 2 ? make("code", {}, nameOf(part)) : part));
 }
@@ -16,42 +15,22 @@ function key(name: string): HTMLElement {
   return make("kbd", { "aria-hidden": "true" }, name);
 }
 
-// A button with its key.
 export function keyed(name: string, text: string, onClick: () => void, attributes: Attributes = {}): HTMLButtonElement {
   return button([text, " ", key(name)], onClick, attributes);
 }
 
 export function listNode(lessons: LessonPage[], kept: Record<string, Kept>, open: (lesson: LessonPage) => void): HTMLElement {
-  const row = (lesson: LessonPage) =>
-    make(
-      "li",
-      {},
-      button(
-        [
-          make("b", {}, `${lesson.number}`),
-          make("span", {}, nameOf(lesson.title)),
-          make(
-            "span",
-            { class: "faint" },
-            [`${lesson.steps.length} questions`, standing(kept[lesson.kept_as])].filter(Boolean).join(" · "),
-          ),
-        ],
-        () => open(lesson),
-        { "data-lesson": lesson.number },
-      ),
-    );
-  return make(
-    "section",
-    { class: "lesson", "aria-label": "Lessons" },
-    make("h2", {}, "Lessons"),
-    make(
-      "p",
-      {},
-      "Read a few lines of code, predict what they do, and see at once why: each answer is measured on a recorded trace. " +
-        "A lesson takes five to ten minutes.",
-    ),
-    make("ol", { class: "list" }, lessons.map(row)),
-  );
+  const row = (lesson: LessonPage) => {
+    const about = [`${lesson.steps.length} questions`, standing(kept[lesson.kept_as])].filter(Boolean).join(" · "),
+      words = [make("b", {}, `${lesson.number}`), make("span", {}, nameOf(lesson.title)), make("span", { class: "faint" }, about)];
+    const go = button(words, () => open(lesson), { "data-lesson": lesson.number });
+    return make("li", {}, go);
+  };
+  const intro =
+    "Read a few lines of code, predict what they do, and see at once why: each answer is measured on a recorded trace. " +
+    "A lesson takes five to ten minutes.";
+  const list = make("ol", { class: "list" }, lessons.map(row));
+  return make("section", { class: "lesson", "aria-label": "Lessons" }, make("h2", {}, "Lessons"), make("p", {}, intro), list);
 }
 
 // How each question fared; `shown` is the one on the page.
@@ -116,15 +95,10 @@ function inputNode(step: PageStep, answer: Answer): HTMLElement {
     event.preventDefault();
     answer(input.value);
   });
-  return make(
-    "div",
-    { class: "controls" },
-    input,
-    keyed("Enter", "Answer", () => answer(input.value), { class: "submit" }),
-  );
+  const submit = keyed("Enter", "Answer", () => answer(input.value), { class: "submit" });
+  return make("div", { class: "controls" }, input, submit);
 }
 
-// What is said at once, and read out.
 export function saidNodes(mark: Mark): HTMLElement[] {
   const word = mark.verdict === "miss" ? "Miss" : mark.verdict === "hit" ? "Hit" : "Unknown";
   return [
@@ -158,35 +132,30 @@ function scoreText(sitting: Sitting): string {
   return `${sitting.hits} of ${sitting.asked} right${more.join("")}`;
 }
 
-interface Opening {
-  lesson: LessonPage;
-  go: () => void;
-}
-
-type OpenLesson = (number: string | undefined) => Opening | null;
+type OpenLesson = (number: string | undefined) => { lesson: LessonPage; go: () => void } | null;
 
 export function endNode(sitting: Sitting, openLesson: OpenLesson): Child[] {
   const { lesson, marks, answers } = sitting;
-  const played = (step: PageStep, at: number) =>
-    make(
+  const played = (step: PageStep, at: number) => {
+    const given = answers[at],
+      shown = given !== null && step.kind === "choice" ? step.asked.choices[Number(given) - 1] : given,
+      said = make("span", { class: "faint" }, nameOf(shown ?? (step.asked.skipped || "skipped")));
+    return make(
       "li",
       {},
       make("span", { class: `verdict ${marks[at].verdict}` }, SIGN[marks[at].verdict]),
       " ",
       prose(step.asked.text),
       " ",
-      make("span", { class: "faint" }, nameOf(answers[at] === null ? step.asked.skipped || "skipped" : givenText(step, answers[at]))),
+      said,
     );
+  };
   return [
     make("h3", { id: "question", tabindex: "-1" }, scoreText(sitting)),
     make("ol", { class: "played" }, lesson.steps.map(played)),
     make("h4", {}, "Read next"),
     listOf("ul", { class: "read" }, lesson.read, (line) => make("li", {}, readNode(line, openLesson))),
   ];
-}
-
-function givenText(step: PageStep, answer: string): string {
-  return step.kind === "choice" ? step.asked.choices[Number(answer) - 1] : answer;
 }
 
 // `foretrace lesson 2: …` opens that lesson where the page has it; other lines name a command.
@@ -272,18 +241,10 @@ function laneShapes(svg: SVGElement, lane: PageLane, boxes: Box[], top: number, 
       const words = box.number ? String(box.number) : box.label,
         fits = Math.floor((box.size - 4) / LETTER);
       const shown = words.length <= fits ? words : !box.number && fits >= 4 ? `${words.slice(0, fits - 1)}…` : "";
-      const shape = makeIn(
-        svg,
-        "rect",
-        {
-          class: `slice ${kind}${box.decides ? " decides" : ""}${box.size < OUTLINED ? " thin" : ""}`,
-          x: box.x,
-          y: top,
-          width: box.size,
-          height: BOX,
-        },
-        makeIn(svg, "title", {}, box.number ? `${box.number} ${box.label}` : box.label),
-      );
+      const place = { x: box.x, y: top, width: box.size, height: BOX },
+        about = makeIn(svg, "title", {}, box.number ? `${box.number} ${box.label}` : box.label);
+      const marks = `${box.decides ? " decides" : ""}${box.size < OUTLINED ? " thin" : ""}`,
+        shape = makeIn(svg, "rect", { class: `slice ${kind}${marks}`, ...place }, about);
       return shown ? [shape, text(svg, box.x + 3, top + BOX - 5, shown, `inside${box.decides ? " decides" : ""}`)] : [shape];
     }),
   ];
@@ -294,19 +255,13 @@ function links(svg: SVGElement, lanes: PageLane[], boxes: Box[][]): SVGElement[]
   const calls = lanes.findIndex((lane) => lane.name === "calls"),
     gpu = lanes.findIndex((lane) => lane.name === "GPU");
   if (calls < 0 || gpu < 0 || boxes[gpu].length > LINKED) return [];
-  return boxes[calls].flatMap((call) =>
-    boxes[gpu]
-      .filter((box) => box.number === call.number)
-      .map((box) =>
-        makeIn(svg, "line", {
-          class: box.decides ? "link decides" : "link",
-          x1: call.x + 1,
-          y1: calls * LANE + BOX,
-          x2: box.x + 1,
-          y2: gpu * LANE,
-        }),
-      ),
-  );
+  return boxes[calls].flatMap((call) => {
+    const own = boxes[gpu].filter((box) => box.number === call.number);
+    return own.map(({ x, decides }) => {
+      const ends = { x1: call.x + 1, y1: calls * LANE + BOX, x2: x + 1, y2: gpu * LANE };
+      return makeIn(svg, "line", { class: decides ? "link decides" : "link", ...ends });
+    });
+  });
 }
 
 function text(svg: SVGElement, x: number, y: number, words: string, kind: string): SVGElement {

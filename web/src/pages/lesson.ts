@@ -28,10 +28,8 @@ class LessonPage {
   showList(): void {
     const last = this.sitting?.lesson.number;
     this.sitting = null;
-    replace(
-      this.node,
-      listNode(this.lessons, readProgress(), (lesson) => this.open(lesson, true)),
-    );
+    const list = listNode(this.lessons, readProgress(), (lesson) => this.open(lesson, true));
+    replace(this.node, list);
     if (last) this.node.querySelector<HTMLElement>(`[data-lesson="${last}"]`)?.focus();
   }
 
@@ -45,32 +43,13 @@ class LessonPage {
   }
 
   private frame(lesson: Lesson): void {
-    const several = this.lessons.length > 1;
-    replace(
-      this.node,
-      make(
-        "section",
-        { class: "lesson", "aria-labelledby": "lesson-title" },
-        several
-          ? make(
-              "p",
-              { class: "crumbs" },
-              keyed("Esc", "All lessons", () => this.showList(), { class: "link" }),
-            )
-          : null,
-        make("h2", { id: "lesson-title" }, lesson.number ? `Lesson ${lesson.number}: ` : null, nameOf(lesson.title)),
-        this.track,
-        this.question,
-        this.keys,
-        this.hint,
-        this.said,
-        this.evidence,
-        this.next,
-      ),
-    );
+    const all = keyed("Esc", "All lessons", () => this.showList(), { class: "link" }),
+      title = make("h2", { id: "lesson-title" }, lesson.number ? `Lesson ${lesson.number}: ` : null, nameOf(lesson.title)),
+      parts = [this.track, this.question, this.keys, this.hint, this.said, this.evidence, this.next];
+    const crumbs = this.lessons.length > 1 ? make("p", { class: "crumbs" }, all) : null;
+    replace(this.node, make("section", { class: "lesson", "aria-labelledby": "lesson-title" }, crumbs, title, parts));
   }
 
-  // The open question, or the end.
   private show(sitting: Sitting, focus: boolean): void {
     this.mark = null;
     for (const part of [this.hint, this.said, this.evidence, this.next]) replace(part);
@@ -78,13 +57,9 @@ class LessonPage {
     if (sitting.finished) this.showEnd(sitting);
     else {
       replace(this.question, ...questionNode(sitting.step, (text) => this.take(sitting, text)));
-      const hint = sitting.step.kind === "skipped" ? null : keyed("?", "Hint", () => this.help(sitting));
-      replace(
-        this.keys,
-        hint,
-        keyed("s", hint ? "Skip" : "Continue", () => this.skip(sitting)),
-        this.backButton(sitting),
-      );
+      const hint = sitting.step.kind === "skipped" ? null : keyed("?", "Hint", () => this.help(sitting)),
+        skip = keyed("s", hint ? "Skip" : "Continue", () => this.skip(sitting));
+      replace(this.keys, hint, skip, this.backButton(sitting));
     }
     if (!focus) return;
     (this.question.querySelector("input") ?? byId("question")).focus({ preventScroll: true });
@@ -179,7 +154,6 @@ class LessonPage {
     if (this.pressed(sitting, event)) event.preventDefault();
   }
 
-  // Whether the key did anything.
   private pressed(sitting: Sitting, { key, repeat, target }: KeyboardEvent): boolean {
     const open = !this.mark && !sitting.finished;
     const choice = this.question.querySelector<HTMLElement>(`[data-choice="${CSS.escape(key)}"]`);

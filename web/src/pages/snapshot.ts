@@ -30,26 +30,18 @@ async function peakFlame(flame: PeakFlame): Promise<HTMLElement> {
     back: () => widen(null),
   });
   const kinds = ["", ...passes].map((value) => ({ value, text: value || "all" }));
-  replace(
-    controls,
-    choice("Category", passes.length > 1 ? kinds : [], pass, (value) => {
-      pass = value;
-      widen(null);
-    }),
-  );
+  const choose = (value: string) => {
+    pass = value;
+    widen(null);
+  };
+  replace(controls, choice("Category", passes.length > 1 ? kinds : [], pass, choose));
   show();
   const words =
     "The stacks of what is live at the peak, outermost first; the width is bytes. The lines by which torch calls a module are left out, " +
     "and C++ where there is Python; elsewhere it has ops and autograd's nodes. Choose a box to widen it; the first box goes back.";
   const title = make("h3", {}, "Stacks of the peak");
-  return make(
-    "section",
-    { class: "plots", "aria-label": "Stacks of the peak" },
-    title,
-    controls,
-    room,
-    make("p", { class: "faint" }, words),
-  );
+  const about = make("p", { class: "faint" }, words);
+  return make("section", { class: "plots", "aria-label": "Stacks of the peak" }, title, controls, room, about);
 }
 
 async function show({ devices, served }: Pick<SnapshotPage, "devices" | "served">, number: number): Promise<void> {
@@ -57,19 +49,9 @@ async function show({ devices, served }: Pick<SnapshotPage, "devices" | "served"
     server = new Server();
   const ask = (from: number, to: number) => server.ask<DrawnPart>(`device/${number}/part?from=${from}&to=${to}`);
   const view = await snapshotView(drawing, served ? ask : null);
-  const choices = devices.map((each) => ({ value: each.title, text: each.title }));
-  replace(
-    byId("views"),
-    choice("Memory of", choices, drawing.title, (value) =>
-      show(
-        { devices, served },
-        devices.findIndex(({ title }) => title === value),
-      ),
-    ),
-    view.top,
-    await peakFlame(drawing.flame),
-    view.tables,
-  );
+  const choices = devices.map(({ title }, at) => ({ value: String(at), text: title })),
+    which = choice("Memory of", choices, String(number), (value) => show({ devices, served }, Number(value)));
+  replace(byId("views"), which, view.top, await peakFlame(drawing.flame), view.tables);
   Object.assign(window, { memory: view }); // for the curious, and for the tests
 }
 

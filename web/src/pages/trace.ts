@@ -4,13 +4,11 @@
 import type { Colours } from "../base/colours";
 import { byId, make, nameOf, replace } from "../base/dom";
 import { bytesText } from "../base/units";
-import type { Context, Shown } from "../core/context";
+import { type Context, contextOf, type Shown } from "../core/context";
 import { Joins } from "../core/joins";
-import { KeyMap } from "../core/keys";
 import { followAlign } from "../core/moving";
 import { ReportSource } from "../core/reportsource";
 import { ServedSource } from "../core/servedsource";
-import { Store } from "../core/store";
 import { unpack } from "../data/columns";
 import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
@@ -52,7 +50,9 @@ export async function showServed(listed: Listed, colours: Colours): Promise<(() 
   };
   replace(byId("catalog"), catalog(listed, numbers, open)).hidden = false;
   if (!listed.traces.length) return undefined;
-  const opened = await Promise.all(numbers.map((number) => openTrace(number, listed.traces[number].label)));
+  const openTrace = (number: number) =>
+    server.ask<Opened>(`trace/${number}`, { opening: opening(`opening ${listed.traces[number].label}`) });
+  const opened = await Promise.all(numbers.map(openTrace));
   const compared = numbers.length > 1 ? await compare(numbers) : null;
   const sources: ServedSource[] = [];
   const traces = opened.map((each, index) =>
@@ -71,7 +71,6 @@ export async function showServed(listed: Listed, colours: Colours): Promise<(() 
   return redraw;
 }
 
-// What is being opened, on a line of its own.
 function opening(label: string): (progress: Progress) => void {
   const said = make("span");
   const line = make("p", { class: "opening", role: "status" }, make("progress", { "aria-label": "Opening" }), said);
@@ -80,10 +79,6 @@ function opening(label: string): (progress: Progress) => void {
     replace(said, nameOf(label), so, " …");
     if (!line.isConnected) byId("views").append(line);
   };
-}
-
-function openTrace(number: number, label: string): Promise<Opened> {
-  return server.ask<Opened>(`trace/${number}`, { opening: opening(`opening ${label}`) });
 }
 
 async function compare(numbers: readonly number[]): Promise<Compared> {
@@ -106,23 +101,14 @@ function shown(index: number, { entry, marks }: Opened, source: (facts: TraceFac
 
 type Tabs = (context: Context, ledger: HTMLElement | null) => TabPart[];
 
-// The page: all views, or `only` one of them. `tabs` are those of this page alone.
 async function show(traces: Shown[], compared: Compared | null, tabs: Tabs, only: string, colours: Colours): Promise<() => void> {
   const joins = await Promise.all((compared?.pairs ?? []).map(async (pair) => new Joins(pair, await unpack(pair.work))));
-  const say = (text: string) => replace(byId("status"), text);
-  const context: Context = { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
+  const context = contextOf(traces, colours, compared, joins);
   followAlign(context);
   showBanner(byId("banner"), traces);
+  const ledger = traceTables(context, ({ entry }) => entry.ledger);
   if (only) showOnly(byId("views"), context, only);
-  else
-    showViewer(
-      byId("views"),
-      context,
-      tabs(
-        context,
-        traceTables(context, ({ entry }) => entry.ledger),
-      ),
-    );
+  else showViewer(byId("views"), context, tabs(context, ledger));
   Object.assign(window, { foretrace: context }); // for the curious, and for the tests
   context.store.touch(); // views are in the page, and have a size
   return () => context.store.touch();

@@ -18,9 +18,7 @@ export function answers(context: Context): HTMLElement | null {
   if (context.traces.length > 1) return null;
   const [trace] = context.traces;
   const node = make("section", { class: "answers", "aria-label": "Answers" });
-  const show = () => replace(node, bound(context, trace), first(context, trace), where(context, trace));
-  context.store.on(["basis", "filter"], show);
-  show();
+  context.store.follow(["basis", "filter"], () => replace(node, bound(context, trace), first(context, trace), where(context, trace)));
   return node;
 }
 

@@ -14,15 +14,11 @@ export function changes(context: Context): HTMLElement | null {
   const { compared, store } = context;
   if (!compared) return null;
   const body = make("div", {});
-  const draw = () => {
-    const { predicted, tables } = compared.pairs[pairNumber(context)];
-    replace(
-      body,
-      tablesNode(predicted ? [predicted, ...tables] : tables, (to) => select(context, to)),
-    );
-  };
-  draw();
-  store.on(["pair"], draw);
+  store.follow(["pair"], () => {
+    const { predicted, tables } = compared.pairs[pairNumber(context)],
+      node = tablesNode(predicted ? [predicted, ...tables] : tables, (to) => select(context, to));
+    replace(body, node);
+  });
   return make("section", { class: "changes" }, tableNode(compared.times), pairChoice(context), body);
 }
 
@@ -44,12 +40,10 @@ export function changeList(context: Context): HTMLElement | null {
   if (!compared) return null;
   const steps = new Steps(context);
   const body = make("div", {});
-  const draw = () => {
+  store.follow(["pair"], () => {
     const joins = context.joins[pairNumber(context)];
     replace(body, verdict(joins), list(joins, steps));
-  };
-  draw();
-  store.on(["pair"], draw);
+  });
   store.on(["selection", "align"], ({ selection, align }) => {
     steps.mark(body);
     if (!selection && isChange(align)) store.set({ align: "", view: null }); // Escape: the traces lie on one ruler again
@@ -69,12 +63,9 @@ function list(joins: Joins, steps: Steps): HTMLElement {
   const most = Math.max(1, ...rows.map(({ saved_ns }) => Math.abs(saved_ns ?? 0)));
   const item = ({ text, saved, saved_ns }: Change, change: number) => {
     const bar = shareBar(Math.abs(saved_ns ?? 0) / most, (saved_ns ?? 0) < 0 ? "slower" : "faster");
-    const inside = [nameOf(text), make("span", { class: "saved" }, saved), bar];
-    return make(
-      "li",
-      {},
-      button(inside, () => steps.next(change), { "data-change": change }),
-    );
+    const inside = [nameOf(text), make("span", { class: "saved" }, saved), bar],
+      go = button(inside, () => steps.next(change), { "data-change": change });
+    return make("li", {}, go);
   };
   const changed = joins.bySize().map((at) => item(rows[at], at));
   const same = rows.flatMap((row, at) => (row.same ? [item(row, at)] : []));
@@ -108,7 +99,6 @@ class Steps {
     return true;
   }
 
-  // Frame the change that is selected.
   mark(body: HTMLElement): void {
     for (const node of body.querySelectorAll<HTMLElement>("[data-change]")) {
       const here = this.joins.of(Number(node.dataset.change)).some((place) => this.selected(place));
@@ -141,8 +131,6 @@ class Steps {
   }
 }
 
-// Which two traces of several the changes are about.
-
 // Which two traces; none to choose with two.
 function pairChoice(context: Context): HTMLElement | null {
   const { compared, store, traces } = context;
@@ -150,11 +138,9 @@ function pairChoice(context: Context): HTMLElement | null {
   const titles = traces.map(({ entry }) => entry.title);
   const options = compared.pairs.map(({ a, b }, at) => make("option", { value: at }, `${titles[b]} against ${titles[a]}`));
   const select = make("select", { "aria-label": "Which traces are compared" }, options);
-  const follow = () => {
+  store.follow(["pair"], () => {
     select.value = String(pairNumber(context));
-  };
-  follow();
-  store.on(["pair"], follow);
+  });
   select.addEventListener("change", () => store.set({ pair: Number(select.value) }));
   return select;
 }

@@ -52,23 +52,17 @@ export function firstFixes(context: Context): HTMLElement | null {
 
 // What a fix or a finding saves, and the step with it on one scale, which is the step now.
 export function savesNode({ saves, bar, base = 0 }: Insight): HTMLElement | null {
-  const drawn = bar ? spanBar({ ...bar, base, longest: Math.max(base, bar.high) }) : null;
+  const drawn = bar ? spanBar(bar, Math.max(base, bar.high), base) : null;
   return saves ? make("span", { class: "times" }, make("strong", {}, saves), " ", drawn) : null;
 }
 
-// A button that selects it and shows whether it is selected.
 function chooser({ store, say, keys, traces }: Context, trace: Shown, insight: Insight, at: number): HTMLElement {
   const { key, title, label, detail, saves } = insight,
     fix = isFix(insight);
-  const where = traces.length > 1 ? nameOf(trace.facts.title, { class: "faint" }) : null;
+  const where = traces.length > 1 ? [" · ", nameOf(trace.facts.title, { class: "faint" })] : null,
+    labelled = label ? make("span", { class: "label" }, label.toLowerCase()) : null;
   const inside = [
-    make(
-      "span",
-      { class: "what" },
-      label ? make("span", { class: "label" }, label.toLowerCase()) : null,
-      nameOf(title),
-      where ? [" · ", where] : null,
-    ),
+    make("span", { class: "what" }, labelled, nameOf(title), where),
     savesNode(insight),
     fix ? make("span", { class: "why faint" }, nameOf(detail)) : null,
   ];
@@ -78,12 +72,9 @@ function chooser({ store, say, keys, traces }: Context, trace: Shown, insight: I
   };
   const node = button(inside, go, { class: fix ? "card" : "insight", title: fix ? detail : title, "data-finding": key });
   if (fix && at < WITH_KEYS) keys.add(String(at + 1), `fix ${at + 1}`, () => node.click());
-  const show = () => {
-    const { selection } = store.state;
+  store.follow(["selection"], ({ selection }) => {
     const isSelected = selection?.kind === "finding" && selection.trace === trace.index && selection.rule === key;
     node.setAttribute("aria-pressed", String(isSelected));
-  };
-  store.on(["selection"], show);
-  show();
+  });
   return node;
 }

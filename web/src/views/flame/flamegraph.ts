@@ -65,10 +65,8 @@ export class FlameGraph {
     this.shapes = this.placed.map((each) => this.boxShape(svg, each, width));
     svg.setAttribute("height", String((this.deepest + 1 - this.skip) * BOX));
     replace(svg, this.shapes);
-    const at = Math.max(
-      this.placed.findIndex(({ box, small }) => box === focus && !small),
-      0,
-    );
+    const found = this.placed.findIndex(({ box, small }) => box === focus && !small),
+      at = Math.max(found, 0);
     rove(this.shapes, at);
     if (!this.flames.turned) this.read(this.placed[at]);
     if (held) this.shapes[at]?.focus();
@@ -84,13 +82,9 @@ export class FlameGraph {
     if (colour) (rect as SVGRectElement).style.fill = colour;
     const level = this.flames.turned ? this.deepest - depthOf(placed) : depthOf(placed) - this.skip;
     const frame = { x: from * width, y: level * BOX, width: room, height: BOX };
-    const made = makeIn(
-      svg,
-      "svg",
-      { class: this.classOf(placed), ...frame, role: "button", "aria-label": this.words(placed) },
-      makeIn(svg, "title", {}, this.words(placed)),
-      rect,
-    );
+    const words = this.words(placed),
+      about = { class: this.classOf(placed), ...frame, role: "button", "aria-label": words };
+    const made = makeIn(svg, "svg", about, makeIn(svg, "title", {}, words), rect);
     const said = cutText(name.replace(ENGINE, ""), Math.floor((room - 6) / LETTER));
     if (room > 4 * LETTER) made.append(makeIn(svg, "text", { x: 4, y: BOX - 6 }, said));
     made.addEventListener("click", () => this.flames.choose(box));
@@ -150,15 +144,13 @@ export class FlameGraph {
     const level = (wanted: number) => this.placed.filter((each) => depthOf(each) === wanted).sort((a, b) => a.from - b.from);
     const beside = level(depth),
       here = beside.indexOf(placed);
-    const found =
-      {
-        ArrowLeft: beside[here - 1],
-        ArrowRight: beside[here + 1],
-        [inward === "ArrowDown" ? "ArrowUp" : "ArrowDown"]: level(depth - 1).findLast(({ from }) => from <= placed.from + 1e-9),
-        [inward]: level(depth + 1).find(
-          ({ from, share }) => from >= placed.from - 1e-9 && from + share <= placed.from + placed.share + 1e-9,
-        ),
-      }[key] ?? null;
+    const [from, to] = [placed.from - 1e-9, placed.from + placed.share + 1e-9];
+    const found = {
+      ArrowLeft: beside[here - 1],
+      ArrowRight: beside[here + 1],
+      [inward === "ArrowDown" ? "ArrowUp" : "ArrowDown"]: level(depth - 1).findLast((each) => each.from <= placed.from + 1e-9),
+      [inward]: level(depth + 1).find((each) => each.from >= from && each.from + each.share <= to),
+    }[key];
     return found ? this.placed.indexOf(found) : -1;
   }
 }

@@ -54,19 +54,14 @@ export function flameTab(context: Context): HTMLElement | null {
       graph.show(boxes[at], shape, context.store.state.filter);
     });
   };
-  context.store.on(["filter"], ({ filter }) => {
+  context.store.follow(["filter"], ({ filter }) => {
     follow(context, shape, filter).then(show);
   });
   context.store.on(["search", "basis"], show);
-  follow(context, shape, context.store.state.filter).then(show);
-  const key = make("ul", { class: "legend", "aria-label": "Colours of the flame graph" });
-  const explain = () => replace(key, colourKey(context));
-  context.store.on(["basis"], explain);
-  explain();
+  const key = make("ul", { class: "legend", "aria-label": "Colours of the flame graph" }, colourKey(context));
   return make("section", { class: "plots" }, controls, rooms, key, make("p", { class: "faint" }, words(context)));
 }
 
-// What the colours of the boxes mean: kernels have those of the timeline.
 const KINDS: [string, string][] = [
   ["cpu-op", "module"],
   ["random", "range"],
@@ -76,13 +71,10 @@ const KINDS: [string, string][] = [
 ];
 
 function colourKey(context: Context): HTMLElement[] {
-  const there = new Set(context.traces.flatMap(({ entry }) => (entry.flame.has_modules ? ["module"] : ["range"])));
-  const kinds = KINDS.filter(([, kind]) => (kind === "module" || kind === "range" ? there.has(kind) : true));
-  const item = (colour: string, text: string) => make("li", {}, swatch(context.colours.of(colour)), text);
-  return [
-    ...kinds.map(([colour, text]) => item(colour, text)),
-    ...gpuGroups(context).map((group) => item(group, group.replaceAll("_", " "))),
-  ];
+  const outer = new Set(context.traces.map(({ entry }) => (entry.flame.has_modules ? "module" : "range")));
+  const kinds = KINDS.filter(([, kind]) => (kind === "module" || kind === "range" ? outer.has(kind) : true));
+  const groups = gpuGroups(context).map((group) => [group, group.replaceAll("_", " ")]);
+  return [...kinds, ...groups].map(([colour, text]) => make("li", {}, swatch(context.colours.of(colour)), text));
 }
 
 function title({ entry }: Shown): HTMLElement {
@@ -138,10 +130,8 @@ function switches(context: Context, times: string[], passes: string[], shape: Sh
   ];
 }
 
-// Whether a filter comes from a box: a path, or a function wherever it is called.
-function isBox(filter: string): boolean {
-  return isPath(filter) || functionIn(filter) !== null;
-}
+// A filter that comes from a box: a path, or a function wherever it is called.
+const isBox = (filter: string) => isPath(filter) || functionIn(filter) !== null;
 
 // A box in the filter may be of another graph than the one that is shown: show that one.
 async function follow({ traces }: Context, shape: Shape, filter: string): Promise<void> {

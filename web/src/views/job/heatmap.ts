@@ -134,7 +134,6 @@ export class HeatMap {
     if (other) this.say();
   }
 
-  // The largest value of a cell, where it is, and the least; null where nothing was recorded.
   cell(column: number, row: number): Cell | null {
     const { steps } = this.data;
     let found: Cell | null = null;
@@ -307,7 +306,6 @@ export class HeatMap {
     this.say();
   }
 
-  // The ranks of the selected cell alone.
   private enter(): void {
     if (!this.at || this.per === 1) return;
     const from = this.first + this.at[0] * this.per;

@@ -2,19 +2,17 @@
 
 import "../panel/panel.css";
 import type { Colours } from "../../base/colours";
-import { byId, listOf, make, nameOf, replace } from "../../base/dom";
+import { listOf, make, nameOf, replace } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
-import type { Context, Shown } from "../../core/context";
-import { KeyMap } from "../../core/keys";
+import { type Context, contextOf, type Shown } from "../../core/context";
 import { beside } from "../../core/related";
 import { ReportSource } from "../../core/reportsource";
-import { Store } from "../../core/store";
 import type { Columns } from "../../data/columns";
 import type { TraceFacts as Entry, LanePage } from "../../data/documents";
 import { Events, TraceFacts } from "../../data/events";
 import type { Way } from "../../data/source";
 import { followAddress } from "../page/tabs";
-import { help, searching, steps } from "../page/toolbar";
+import { help, Searching, steps } from "../page/toolbar";
 import { head } from "../panel/parts";
 import { timeline } from "../time/timeline";
 
@@ -22,38 +20,37 @@ interface Ranks extends Shown {
   source: JobSource;
 }
 
-// The section, and the context that tests reach it by.
 export function laneView(page: LanePage, columns: Columns, colours: Colours): { node: HTMLElement; context: Context } {
-  const facts = jobFacts(page);
+  const nothing = { kernels: [], decoded: [], shapes: [], origins: { of: {}, every: [] } };
+  const facts = new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page });
   const source = new JobSource(facts, columns);
   const { timeline: outline } = page;
   const entry = { title: facts.title, timeline: outline } as Entry; // a timeline reads no more of it
   const ranks: Ranks = { index: 0, entry, facts, source, zero: outline.steps[outline.step ?? -1]?.start ?? 0 };
-  const say = (text: string) => replace(byId("status"), text);
-  const [keys, store] = [new KeyMap(), new Store()];
-  const context: Context = { store, traces: [ranks], colours, keys, say, compared: null, joins: [], pictures: [] };
-  followAddress(store);
+  const context = contextOf([ranks], colours);
+  followAddress(context.store);
   const left = facts.leftOut ? ` ${numberText(facts.leftOut)} spans were left out to keep this page small.` : "";
+  const there = new Set(source.events.kindNumber),
+    kinds = facts.kinds.filter((_, at) => there.has(at));
   const node = make(
     "section",
     { "aria-label": "Timeline" },
     make("h3", {}, "Chosen ranks on one timeline"),
     make("p", { class: "faint" }, nameOf(page.note), left),
-    laneLegend(source),
-    make("div", { class: "toolbar" }, searching(context), steps(context), help(context)),
+    listOf("ul", { class: "keys" }, kinds, (kind) => make("li", {}, make("span", { class: `key ${kind}` }), kind)),
+    make("div", { class: "toolbar" }, new Searching(context).node, steps(context), help(context)),
     timeline(context),
     lanePanel(context, ranks),
   );
   document.addEventListener("keydown", (event) => {
-    if (!event.defaultPrevented && keys.handle(event)) event.preventDefault(); // others have keys of their own
+    if (!event.defaultPrevented && context.keys.handle(event)) event.preventDefault(); // others have keys of their own
   });
   return { node, context };
 }
 
 function lanePanel({ store }: Context, { source, facts, zero }: Ranks): HTMLElement {
   const node = make("section", { class: "panel", "aria-label": "Selection", "aria-live": "polite", tabindex: "0" });
-  const show = () => {
-    const { selection } = store.state;
+  store.follow(["selection"], ({ selection }) => {
     const { events } = source;
     const at = selection?.kind === "event" ? events.find(selection.event) : -1;
     if (selection?.kind === "range") return replace(node, make("p", {}, timeText(selection.range.to - selection.range.from)));
@@ -61,25 +58,12 @@ function lanePanel({ store }: Context, { source, facts, zero }: Ranks): HTMLElem
     const { label } = facts.lanes[events.lane[at]];
     const about = `${events.kind(at)}, ${timeText(events.length[at])}, starts at ${timeText(events.start[at] - zero)}, ${label}`;
     return replace(node, head(nameOf(events.label(at)), make("span", { class: "faint" }, about)), make("p", {}, nameOf(source.note(at))));
-  };
-  store.on(["selection"], show);
-  show();
+  });
   return node;
-}
-
-function laneLegend({ events }: JobSource): HTMLElement {
-  const there = new Set(events.kindNumber);
-  const kinds = events.facts.kinds.filter((_, at) => there.has(at));
-  return listOf("ul", { class: "keys" }, kinds, (kind) => make("li", {}, make("span", { class: `key ${kind}` }), kind));
 }
 
 // The spans of ranks as the events of a trace. Nothing of a kernel is known here but its time: `launch` is the span of the rank that
 // came last to a collective.
-
-function jobFacts(page: LanePage): TraceFacts {
-  const nothing = { kernels: [], decoded: [], shapes: [], origins: { of: {}, every: [] } };
-  return new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page });
-}
 
 class JobSource extends ReportSource {
   constructor(facts: TraceFacts, columns: Columns) {
@@ -97,14 +81,11 @@ class JobSource extends ReportSource {
 
   override async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
     const at = event === null ? -1 : this.events.find(event);
-    const found = at < 0 ? this.events.start.findIndex((start) => start >= time) : this.toward(at, way);
+    let found = beside(this.events, at, way === "next" ? 1 : -1);
+    if (at < 0) found = this.events.start.findIndex((start) => start >= time);
+    else if (way === "up") found = this.events.find(this.events.launch[at]);
+    else if (way === "down") found = this.waiting(at)[0] ?? -1;
     return found < 0 ? null : this.events.event[found];
-  }
-
-  private toward(at: number, way: Way): number {
-    if (way === "up") return this.events.find(this.events.launch[at]);
-    if (way === "down") return this.waiting(at)[0] ?? -1;
-    return beside(this.events, at, way === "next" ? 1 : -1);
   }
 
   private waiting(at: number): number[] {
@@ -112,7 +93,6 @@ class JobSource extends ReportSource {
     return [...launch.keys()].filter((each) => launch[each] === event[at]);
   }
 
-  // What there is to say about a collective.
   note(at: number): string {
     const { events } = this;
     const lane = (each: number) => events.facts.lanes[events.lane[each]].label;

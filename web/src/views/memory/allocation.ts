@@ -62,8 +62,8 @@ export class AllocationPanel {
     const { above, name, kind } = part.frames,
       frames: number[] = [];
     for (let frame = inner; frame >= 0; frame = above[frame]) frames.push(frame);
-    const list = (chosen: number[]) =>
-      listOf("ol", { class: "frames" }, chosen, (frame) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]])));
+    const item = (frame: number) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]])),
+      list = (chosen: number[]) => listOf("ol", { class: "frames" }, chosen, item);
     const known = frames.filter((frame) => kind[frame] !== NATIVE);
     if (!frames.length) return make("p", { class: "faint" }, "No stack is known.");
     if (!known.length || known.length === frames.length) return list(frames);

@@ -117,7 +117,6 @@ export abstract class Graph {
     return makeIn(this.plot.svg, "path", { class: "cursor", d: `M${at} ${TOP}V${this.height - BOTTOM}` });
   }
 
-  // A stretch of the axis, in pixels.
   protected stretchMark(left: number, right: number): SVGElement {
     const place = { x: left, y: TOP, width: Math.max(right - left, 1), height: this.height - TOP - BOTTOM };
     return makeIn(this.plot.svg, "rect", { class: "seen", ...place });

@@ -38,34 +38,27 @@ export async function snapshotView(drawing: DeviceDrawing, ask: Ask | null): Pro
   };
   const details = ask ? new Details(drawing, all, ask, use) : null;
   const graph = new StackGraph(drawing, all, choose, (from, to) => details?.look(from, to));
-  const show = () => graph.show(by, axis);
   const bys = drawing.groups.map((each, at) => ({ value: each.by, text: `by ${each.by}`, at }));
   const axes = [
     { value: "event", text: "events" },
     { value: "time", text: "time" },
   ];
-  const switches = make(
-    "div",
-    { class: "controls" },
-    choice("Colours", bys, bys[0].value, (chosen) => {
-      by = bys.findIndex(({ value }) => value === chosen);
-      show();
-    }),
-    choice("Axis", axes, axis, (chosen) => {
-      axis = chosen as Axis;
-      show();
-    }),
-  );
+  const colour = choice("Colours", bys, bys[0].value, (chosen) => {
+    by = bys.findIndex(({ value }) => value === chosen);
+    graph.show(by, axis);
+  });
+  const along = choice("Axis", axes, axis, (chosen) => {
+    axis = chosen as Axis;
+    graph.show(by, axis);
+  });
   const first = all.stack.liveAt(drawing.peak_event)[0];
   if (first !== undefined) panel.show(all, first);
   replace(said, notes(drawing, all));
-  const title = make("h3", {}, "Live bytes"),
-    named = { class: "plots", "aria-label": "Live bytes" };
-  replace(view.top, tableNode(drawing.head), make("section", named, title, switches, graph.node, graph.tools, said, panel.node));
-  replace(
-    view.tables,
-    tablesNode(drawing.tables, (to) => select(all, all.stack.boxes.row.indexOf(Number(to.slice("row ".length))))),
-  );
+  const switches = make("div", { class: "controls" }, colour, along),
+    parts = [make("h3", {}, "Live bytes"), switches, graph.node, graph.tools, said, panel.node];
+  replace(view.top, tableNode(drawing.head), make("section", { class: "plots", "aria-label": "Live bytes" }, parts));
+  const tables = tablesNode(drawing.tables, (to) => select(all, all.stack.boxes.row.indexOf(Number(to.slice("row ".length)))));
+  replace(view.tables, tables);
   return view;
 }
 

@@ -106,7 +106,6 @@ export class StackGraph extends Graph {
     this.read(this.cursor, null);
   }
 
-  // Outlines an allocation.
   mark(row: number): void {
     this.box = this.stack.boxes.row.indexOf(row);
     this.drawOver();
@@ -223,7 +222,6 @@ export class StackGraph extends Graph {
     return `M${x - 5} ${y(from)}H${x + 5}V${y(from + bytes)}H${x - 5}Z`;
   }
 
-  // Where an allocation lies, pixel by pixel.
   private outline(box: number): string {
     const low = new Float64Array(this.shown.length),
       high = new Float64Array(this.shown.length);
@@ -272,13 +270,8 @@ export class StackGraph extends Graph {
       const key = make("span", { class: "key" }),
         bytes = grouping.bytes(group, point);
       key.style.background = colourOf(grouping, group);
-      return make(
-        "li",
-        { class: bytes ? null : "faint" },
-        key,
-        nameOf(name, { title: name }),
-        make("span", { class: "amount" }, bytesText(bytes)),
-      );
+      const amount = make("span", { class: "amount" }, bytesText(bytes));
+      return make("li", { class: bytes ? null : "faint" }, key, nameOf(name, { title: name }), amount);
     });
     replace(this.legend, keys.reverse());
     const moment = `After event ${numberText(event[point])}, at ${timeText(time[point])}: live ${bytesText(live[point])}`;
@@ -359,7 +352,6 @@ export class StackGraph extends Graph {
     };
   }
 
-  // From band to band of the moment.
   private climb(step: number): void {
     const bands = this.stack.bandsAt(this.grouping, this.cursor),
       { band } = this;

@@ -2,6 +2,7 @@
 
 import "./bars.css";
 import { type Attributes, make } from "../../base/dom";
+import type { Bar } from "../../data/documents";
 
 export interface BarPart {
   to: number; // shares of the track
@@ -11,7 +12,6 @@ export interface BarPart {
   title?: string;
 }
 
-// A share from the left, or several parts.
 export function bar(parts: number | readonly BarPart[], attributes: Attributes = {}): HTMLElement {
   const every = typeof parts === "number" ? [{ to: parts }] : parts;
   const kind = attributes.class ? `bar ${attributes.class}` : "bar";
@@ -27,7 +27,6 @@ function partNode({ from = 0, to, colour, kind, title }: BarPart): HTMLElement {
   return node;
 }
 
-// Shares that follow each other.
 export function stacked(shares: readonly (Omit<BarPart, "from" | "to"> & { share: number })[]): BarPart[] {
   let from = 0;
   return shares.map(({ share, ...rest }) => {
@@ -37,23 +36,13 @@ export function stacked(shares: readonly (Omit<BarPart, "from" | "to"> & { share
   });
 }
 
-// A part of the whole, from the left.
 export function shareBar(share: number, kind = "", colour = ""): HTMLElement {
   return bar([{ to: share, kind: "fill", colour }], { class: kind });
 }
 
-interface SpanOf {
-  at: number;
-  low?: number; // the interval, where there is one
-  high?: number;
-  longest: number; // what the whole track stands for
-  base?: number; // what it is compared with: a dashed line
-  kind?: string;
-}
-
-// A time with its interval.
-export function spanBar({ low, at, high, longest, base, kind = "" }: SpanOf): HTMLElement {
-  const interval = low !== undefined && high !== undefined ? [{ from: low / longest, to: high / longest, kind: "interval" }] : [];
-  const dashed = base === undefined ? [] : [{ from: base / longest, to: base / longest, kind: "base" }];
-  return bar([{ to: at / longest, kind: "fill" }, ...interval, ...dashed], { class: `spanbar ${kind.replaceAll(" ", "-")}` });
+// A time with its interval; the whole track is the longest, a dashed line what it is compared with.
+export function spanBar({ low, at, high, kind = "" }: Bar, longest: number, base?: number): HTMLElement {
+  const part = (from: number, to: number, kind: string) => ({ from: from / longest, to: to / longest, kind });
+  const dashed = base === undefined ? [] : [part(base, base, "base")];
+  return bar([part(0, at, "fill"), part(low, high, "interval"), ...dashed], { class: `spanbar ${kind.replaceAll(" ", "-")}` });
 }

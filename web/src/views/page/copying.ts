@@ -23,7 +23,6 @@ export async function copyText(text: string): Promise<boolean> {
 
 const SAID_MS = 2000;
 
-// A button that copies a text, and says so.
 export function copyButton(text: string): HTMLElement {
   const copy = async () => {
     node.textContent = (await copyText(text)) ? "copied" : "not allowed";

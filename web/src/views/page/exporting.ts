@@ -1,7 +1,7 @@
 // Pictures of what is shown, and print; with several traces also what they are aligned by.
 
 import "./exporting.css";
-import { button, listOf, make, makeIn } from "../../base/dom";
+import { button, listOf, make, makeIn, shapeOf } from "../../base/dom";
 import type { Context } from "../../core/context";
 import { anchorOf, home, isChange } from "../../core/moving";
 import { type Pen, type Picture, type Size, type SvgNode, SvgPen } from "../../core/pen";
@@ -35,14 +35,12 @@ function aligning(context: Context): HTMLElement | null {
   const select = listOf("select", {}, anchors, ({ name }) => make("option", { value: name }, name));
   const own = make("option", {}, "this change");
   select.append(own);
-  const follow = () => {
+  context.store.follow(["align"], () => {
     const name = anchorOf(context)?.name ?? "";
     own.hidden = own.disabled = !isChange(name);
     own.value = isChange(name) ? name : "change";
     select.value = name;
-  };
-  follow();
-  context.store.on(["align"], follow);
+  });
   select.addEventListener("change", () => {
     context.store.set({ align: select.value === anchors[0].name ? "" : select.value });
     queueMicrotask(() => context.store.set({ view: home(context) }));
@@ -50,7 +48,6 @@ function aligning(context: Context): HTMLElement | null {
   return make("label", { class: "aligning" }, "align by ", select);
 }
 
-// Characters that every file system takes.
 function fileName({ traces }: Context): string {
   const titles = traces.map(({ entry }) => entry.title.replace(/\.(json|gz|zst|zip)\b/g, "")).join("-");
   return titles.replace(/[^\w.-]+/g, "_").slice(0, 100) || "trace";
@@ -187,14 +184,7 @@ function textWidth(text: string, font: string): number {
 
 function elementOf({ tag, attributes, children }: SvgNode): SVGElement {
   const inside = children.map((child) => (typeof child === "string" ? child : elementOf(child)));
-  return makeIn(document.querySelector("svg") ?? lender(), tag, attributes, ...inside);
-}
-
-// An <svg> to take the namespace from: a page holds no address, and so cannot name it.
-function lender(): SVGElement {
-  const shape = document.querySelector("template")?.content.querySelector("svg");
-  if (!shape) throw new Error("the page has no shape to draw with");
-  return shape as SVGElement;
+  return makeIn(shapeOf("lanes-shape"), tag, attributes, ...inside);
 }
 
 // A copy that looks the same without the page's style sheet.

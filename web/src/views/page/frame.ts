@@ -17,7 +17,7 @@ import { exporting } from "./exporting";
 import { notes } from "./notes";
 import { timeTables, traceTables } from "./tables";
 import { followAddress, type TabPart, tabs } from "./tabs";
-import { basis, help, searching, steps } from "./toolbar";
+import { basis, help, Searching, steps } from "./toolbar";
 
 // `more` are tabs of one page alone: guesses, ladder, ledger, SQL.
 export function showViewer(root: HTMLElement, context: Context, more: readonly TabPart[] = []): void {
@@ -36,7 +36,7 @@ export function showViewer(root: HTMLElement, context: Context, more: readonly T
     headlines(context),
     answers(context),
     firstFixes(context),
-    make("div", { class: "toolbar" }, searching(context), basis(context), steps(context), exporting(context), help(context)),
+    make("div", { class: "toolbar" }, new Searching(context).node, basis(context), steps(context), exporting(context), help(context)),
     beside(timeline(context), changeList(context) ?? insights(context)),
     leftOut(context),
     panel(context),
@@ -61,7 +61,7 @@ export function beside(tracks: HTMLElement, list: HTMLElement | null): HTMLEleme
 
 export function showOnly(root: HTMLElement, context: Context, only: string): void {
   document.documentElement.dataset.only = only;
-  const moving = only === "timeline" ? [searching(context), steps(context)] : null;
+  const moving = only === "timeline" ? [new Searching(context).node, steps(context)] : null;
   const tools = make("div", { class: "toolbar" }, moving, exporting(context), help(context));
   replace(root, tools, view(context, only), leftOut(context), panel(context));
   watchKeys(context);
@@ -87,8 +87,6 @@ export function leftOut({ traces }: Context): HTMLElement | null {
   const some = traces.filter(({ facts }) => facts.leftOut);
   return some.length ? listOf("div", { class: "leftout" }, some, line) : null;
 }
-
-// What every page made from a damaged trace must show.
 
 export function showBanner(node: HTMLElement, traces: readonly Shown[]): void {
   const lost = traces.flatMap(({ entry }) => entry.lost);

@@ -227,7 +227,7 @@ export class Grid {
     const bar = isName ? table.bars?.[at] : null;
     return cell(
       isName && options.onRow ? button(shown, () => options.onRow?.(at), { class: "link" }) : shown,
-      ...(bar ? [spanBar({ ...bar, base: table.base ?? 0, longest: this.longest })] : []),
+      ...(bar ? [spanBar(bar, Math.max(table.base ?? 0, ...(table.bars ?? []).map(({ high }) => high)), table.base ?? 0)] : []),
     );
   }
 
@@ -237,10 +237,6 @@ export class Grid {
     const share = Math.min(Math.max(this.table.values[at][column] ?? 0, 0), 1) * 100;
     node.style.background = `color-mix(in srgb, var(--gemm) ${share.toFixed(0)}%, var(--back))`;
     return node;
-  }
-
-  private get longest(): number {
-    return Math.max(this.table.base ?? 0, ...(this.table.bars ?? []).map(({ high }) => high));
   }
 
   // Up and down from row to row.

@@ -31,21 +31,23 @@ const HOST: Record<string, string> = {
 export function legend(context: Context): HTMLElement {
   const node = make("ul", { class: "legend", "aria-label": "Colours" });
   const item = (text: string, colour: string, background = colour) => make("li", {}, swatch(background, colour), text);
-  const { colours } = context;
-  const show = () => {
+  const { colours, store } = context;
+  const groupButton = (group: string) => {
+    const isOn = store.state.filter === group,
+      press = () => store.set({ filter: isOn ? "" : group });
+    return button([swatch(colours.of(group)), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
+  };
+  store.follow(["filter"], () => {
     replace(
       node,
-      gpuGroups(context).map((group) => make("li", {}, groupButton(context, group))),
+      gpuGroups(context).map((group) => make("li", {}, groupButton(group))),
       idleCauses(context).map((cause) => item(`idle: ${CAUSES[cause] ?? cause}`, colours.idle(cause), hatch(cause, colours.idle(cause)))),
       hostGroups(context).map((group) => item(HOST[group], colours.of(group))),
     );
-  };
-  context.store.on(["filter"], show);
-  show();
+  });
   return node;
 }
 
-// The groups of GPU work, those that take longest first.
 export function gpuGroups({ traces }: Context): string[] {
   const times = new Map<string, number>();
   for (const { facts } of traces) {
@@ -55,7 +57,6 @@ export function gpuGroups({ traces }: Context): string[] {
   return [...times.keys()].sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0));
 }
 
-// Those of the recording, the most idle time first.
 function idleCauses({ traces }: Context): string[] {
   const parts = traces.flatMap(({ entry }) => entry.answers?.bases.at(-1)?.parts ?? []); // a job has no answers
   const found = parts.filter(({ kind }) => kind === "idle");
@@ -70,12 +71,6 @@ function hostGroups({ traces }: Context): string[] {
     return group === "python_function" ? there.has("python") : there.has("thread");
   };
   return Object.keys(HOST).filter(isThere);
-}
-
-function groupButton({ store, colours }: Context, group: string): HTMLElement {
-  const isOn = store.state.filter === group;
-  const press = () => store.set({ filter: isOn ? "" : group });
-  return button([swatch(colours.of(group)), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
 }
 
 // `colour` is what a picture shows, where the background is no single colour.

@@ -34,14 +34,11 @@ export function notes(context: Context): HTMLElement {
     if (event.key === "Enter") add();
     if (event.key === "Escape") field.blur();
   });
-  const show = () =>
-    replace(
-      list,
-      store.state.notes.map((note) => item(context, note)),
-    );
   keys.add("n", "write a note", () => field.focus());
-  store.on(["notes", "align"], show);
-  show();
+  store.follow(["notes", "align"], () => {
+    const items = store.state.notes.map((note) => item(context, note));
+    replace(list, items);
+  });
   const inPage = context.traces.every(({ source }) => source instanceof ReportSource);
   const save = button("save page", () => download(new Blob([pageText(toAddress(store.state))], { type: "text/html" }), "report.html"), {
     title: "Save this page with its notes, and what is shown",
@@ -49,7 +46,6 @@ export function notes(context: Context): HTMLElement {
   return make("section", { class: "notes", "aria-label": "Notes" }, field, button("add note", add), inPage ? save : null, list);
 }
 
-// What a new note is about.
 async function about(context: Context): Promise<Range> {
   const { store, traces } = context,
     { selection, marks, view } = store.state;

@@ -41,18 +41,16 @@ export async function handOver(
   });
 }
 
-// A button, and what became of it.
 export function perfettoButton(title: string, content: () => ArrayBuffer | Promise<ArrayBuffer>): HTMLElement[] {
   const said = make("span", { class: "faint", role: "status" });
   const send = () =>
-    handOver(content(), title, title).then(
-      () => replace(said, "sent to Perfetto"),
-      (problem: Error) => replace(said, problem.message),
-    );
+    handOver(content(), title, title)
+      .then(() => "sent to Perfetto")
+      .catch((problem: Error) => problem.message)
+      .then((words) => replace(said, words));
   return [button("open in Perfetto", send), said];
 }
 
-// The way to Perfetto for each trace of a report.
 export function perfettoRows(traces: readonly Shown[]): HTMLElement[] {
   return traces.map(({ facts, source }) => {
     const content = () => asChromeTrace(facts, (source as ReportSource).events);
@@ -65,14 +63,8 @@ function asChromeTrace(facts: TraceFacts, events: Events): ArrayBuffer {
   const list: object[] = facts.lanes.map((lane, tid) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name: lane.label } }));
   for (let at = 0; at < events.count; at++) {
     const place = { pid: 1, tid: events.lane[at], ts: events.start[at] / 1000 };
-    list.push({
-      ph: "X",
-      ...place,
-      dur: events.length[at] / 1000,
-      name: events.name(at),
-      cat: events.kind(at),
-      args: { decoded: events.label(at) },
-    });
+    const about = { name: events.name(at), cat: events.kind(at), args: { decoded: events.label(at) } };
+    list.push({ ph: "X", ...place, dur: events.length[at] / 1000, ...about });
     const launch = events.launch[at] >= 0 ? events.find(events.launch[at]) : -1;
     if (launch < 0) continue;
     list.push({ ph: "s", id: at, name: "launch", cat: "launch", pid: 1, tid: events.lane[launch], ts: events.start[launch] / 1000 });

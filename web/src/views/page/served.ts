@@ -25,7 +25,6 @@ export function chosen(search: string, count: number): number[] {
   return known.length ? known : [0];
 }
 
-// `open` is called with the numbers that a person chose.
 export function catalog({ traces, snapshots, left_out }: Listed, shown: readonly number[], open: (numbers: number[]) => void): HTMLElement {
   const choose = (value: number, at: number) => {
     const label = at ? "Compare with" : "Trace";
@@ -39,24 +38,17 @@ export function catalog({ traces, snapshots, left_out }: Listed, shown: readonly
   const selects = [...shown, NONE].slice(0, places).map(choose);
   const numbers = () => [...new Set(selects.map((each) => Number(each.value)).filter((number) => number !== NONE))];
   const words = selects.map((select, at) => [at ? "and" : "", select]);
-  const choice = make(
-    "p",
-    { class: "controls" },
-    `${numberText(traces.length)} traces:`,
-    words,
-    button("open", () => open(numbers())),
-  );
+  const go = button("open", () => open(numbers())),
+    choice = make("p", { class: "controls" }, `${numberText(traces.length)} traces:`, words, go);
   return make("div", { class: "catalog" }, traces.length > 1 ? choice : null, memoryPages(snapshots), leftOut(left_out));
 }
 
-// Snapshots of the allocator, each with a page of its own.
 function memoryPages(snapshots: Listed["snapshots"]): HTMLElement | null {
   if (!snapshots.length) return null;
   const links = snapshots.map(({ number, label }) => make("li", {}, make("a", { href: `snapshot/${number}/` }, nameOf(label))));
   return make("div", {}, make("p", {}, "Memory snapshots:"), make("ul", {}, links));
 }
 
-// Files named like traces that cannot be read.
 function leftOut(files: Listed["left_out"]): HTMLElement | null {
   if (!files.length) return null;
   const rows = files.map(({ label, why }) => make("li", {}, nameOf(label), ": ", nameOf(why)));
@@ -73,7 +65,6 @@ function leftOut(files: Listed["left_out"]): HTMLElement | null {
 const TABLES = ["kernels", "ops", "events", "copies", "steps", "regions"];
 const FIRST = "select short, role, count(*) as launches, sum(dur_ns) as ns from kernels group by short, role order by ns desc";
 
-// A trace by its number on the server.
 interface ServedTrace {
   number: number;
   title: string;

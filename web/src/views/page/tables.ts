@@ -8,16 +8,11 @@ import { lead } from "../../core/places";
 import type { TableData } from "../../data/documents";
 import { Grid, linesNode, tableNode, tableParts } from "./grid";
 
-// The head of a page: what it is about, and what is wrong with it.
 export function headNode({ title, lines = [] }: TableData): HTMLElement {
   const warned = lines.filter(([label]) => label === "-");
-  return make(
-    "section",
-    { "aria-label": "Summary" },
-    make("h2", {}, nameOf(title)),
-    linesNode({ lines: lines.filter(([label]) => label !== "-") }),
-    warned.map(([, text]) => make("p", { class: "banner" }, sentence(text))),
-  );
+  const banners = warned.map(([, text]) => make("p", { class: "banner" }, sentence(text))),
+    said = linesNode({ lines: lines.filter(([label]) => label !== "-") });
+  return make("section", { "aria-label": "Summary" }, make("h2", {}, nameOf(title)), said, banners);
 }
 
 export function tablesNode(tables: readonly TableData[], onRow?: (to: string) => unknown): HTMLElement {
@@ -30,7 +25,6 @@ export function tablesNode(tables: readonly TableData[], onRow?: (to: string) =>
   return make("div", { class: "tables" }, tables.map(node));
 }
 
-// The tables of each trace, with its name where there are several.
 export function traceTables(context: Context, of: (trace: Shown) => readonly TableData[]): HTMLElement | null {
   const { traces } = context;
   if (!traces.some((trace) => of(trace).length)) return null;
@@ -48,19 +42,15 @@ export function timeTables(context: Context): HTMLElement | null {
   if (!traces.some(({ entry }) => entry.times.recording.length)) return null;
   const node = make("section", { "aria-label": "Kernels and ops" });
   let stops: (() => void)[] = [];
-  const show = () => {
+  store.follow(["basis"], ({ basis }) => {
     for (const stop of stops) stop(); // tables that are gone listen no more
     stops = [];
-    replace(
-      node,
-      traces.map((trace) => [
-        titleOf(trace, traces.length > 1),
-        trace.entry.times[store.state.basis].map((table) => timeTable(context, trace, table, stops)),
-      ]),
-    );
-  };
-  store.on(["basis"], show);
-  show();
+    const parts = traces.map((trace) => {
+      const tables = trace.entry.times[basis].map((table) => timeTable(context, trace, table, stops));
+      return [titleOf(trace, traces.length > 1), tables];
+    });
+    replace(node, parts);
+  });
   return node;
 }
 
@@ -95,7 +85,6 @@ function timeTable(context: Context, trace: Shown, table: TableData, stops: (() 
     if (selection !== store.state.selection || !kernelAt) return;
     grid.mark(kernelAt.indexOf(found?.case[found.event.indexOf(event ?? -1)] ?? -2));
   };
-  stops.push(store.on(["filter"], filter), store.on(["selection"], mark));
-  filter();
+  stops.push(store.follow(["filter"], filter), store.on(["selection"], mark));
   return make("section", {}, grid.node);
 }

@@ -1,7 +1,7 @@
 // Tabs below the timeline; a part without a node has nothing to show, and no tab. Arrow keys go from tab to tab.
 
 import "./tabs.css";
-import { button, listOf, make, replace } from "../../base/dom";
+import { button, listOf, make } from "../../base/dom";
 import type { Context } from "../../core/context";
 import { fromAddress, INITIAL, type State, type Store, toAddress } from "../../core/store";
 
@@ -20,14 +20,14 @@ interface Shown {
 export function tabs({ store, keys }: Context, parts: readonly TabPart[]): HTMLElement {
   const shown = parts.flatMap((part) => (part.node ? [tabOf(part, part.node, () => store.set({ tab: part.tab }))] : []));
   const open = () => shown.find(({ tab }) => tab === store.state.tab) ?? shown[0];
-  const show = () => {
+  store.follow(["tab"], () => {
     for (const each of shown) {
       const isOpen = each === open();
       each.head.setAttribute("aria-selected", String(isOpen));
       each.head.tabIndex = isOpen ? 0 : -1;
       each.panel.hidden = !isOpen;
     }
-  };
+  });
   const go = (step: number) => {
     const next = shown[(shown.indexOf(open()) + step + shown.length) % shown.length];
     store.set({ tab: next.tab });
@@ -44,23 +44,15 @@ export function tabs({ store, keys }: Context, parts: readonly TabPart[]): HTMLE
   });
   keys.add("[", "the tab to the left", () => go(-1));
   keys.add("]", "the tab to the right", () => go(1));
-  store.on(["tab"], show);
-  show();
-  return replace(
-    make("section", { class: "tabs" }),
-    list,
-    shown.map(({ panel }) => panel),
-  );
+  const panels = shown.map(({ panel }) => panel);
+  return make("section", { class: "tabs" }, list, panels);
 }
 
 function tabOf({ tab, title }: TabPart, node: HTMLElement, choose: () => void): Shown {
   const { count } = node.dataset;
   const head = button(count ? `${title} (${count})` : title, choose, { role: "tab", id: `tab-${tab}`, "aria-controls": `panel-${tab}` });
-  const panel = make(
-    "div",
-    { class: "tabpanel", role: "tabpanel", id: `panel-${tab}`, "aria-labelledby": `tab-${tab}`, tabindex: 0 },
-    node,
-  );
+  const about = { class: "tabpanel", role: "tabpanel", id: `panel-${tab}`, "aria-labelledby": `tab-${tab}`, tabindex: 0 },
+    panel = make("div", about, node);
   return { tab, head, panel };
 }
 

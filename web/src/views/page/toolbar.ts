@@ -4,7 +4,7 @@ import "./searching.css";
 import "./help.css";
 import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
-import type { Context, Shown } from "../../core/context";
+import type { Context } from "../../core/context";
 import { home, padded, whole } from "../../core/moving";
 import { type HitName, Hits, searchAll, viewOf } from "../../core/searching";
 import type { State } from "../../core/store";
@@ -14,11 +14,7 @@ import type { Range } from "../../data/source";
 const WAIT_MS = 120;
 const MOST_NAMES = 100;
 
-export function searching(context: Context): HTMLElement {
-  return new Searching(context).node;
-}
-
-class Searching {
+export class Searching {
   readonly node: HTMLElement;
   private readonly field: HTMLInputElement;
   private readonly list = make("ul", { class: "hits", "aria-label": "Names found" });
@@ -42,7 +38,6 @@ class Searching {
     if (store.state.search) this.find(store.state.search);
   }
 
-  // When typing rests.
   private later(): void {
     this.node.classList.remove("went");
     clearTimeout(this.waiting);
@@ -68,11 +63,9 @@ class Searching {
       const { facts } = each.trace;
       const label = facts.decoded.get(each.name)?.short || facts.names[each.name];
       const about = several ? make("span", { class: "faint" }, nameOf(facts.title)) : null;
-      return make(
-        "li",
-        {},
-        button([nameOf(label), about, make("span", { class: "count" }, numberText(each.count))], () => this.go(1, each)),
-      );
+      const count = make("span", { class: "count" }, numberText(each.count)),
+        go = button([nameOf(label), about, count], () => this.go(1, each));
+      return make("li", {}, go);
     };
     const rest = this.hits.names.length - MOST_NAMES;
     replace(
@@ -138,10 +131,9 @@ class Searching {
 
 // The steps to go to, and the ways back: the selection, the whole recording.
 
-const HOME = "typical";
-const ALL = "all";
-
-const OTHER = "other";
+const HOME = "typical",
+  ALL = "all",
+  OTHER = "other";
 
 export function steps(context: Context): HTMLElement {
   const { store, keys } = context;
@@ -152,13 +144,10 @@ export function steps(context: Context): HTMLElement {
     choices.map(({ value, text }) => make("option", { value }, text)),
     make("option", { value: OTHER, hidden: "" }, "this range"),
   );
-  const follow = () => {
-    const { view } = store.state;
-    menu.value = choices.find(({ range }) => same(range, view))?.value ?? OTHER;
-  };
   menu.addEventListener("change", () => store.set({ view: choices.find(({ value }) => value === menu.value)?.range ?? null }));
-  store.on(["view", "align"], follow);
-  follow();
+  store.follow(["view", "align"], ({ view }) => {
+    menu.value = choices.find(({ range }) => same(range, view))?.value ?? OTHER;
+  });
   const go = (by: number) => {
     const numbered = choices.filter(({ value }) => value !== HOME && value !== ALL);
     const at = numbered.findIndex(({ value }) => value === menu.value);
@@ -182,11 +171,9 @@ export function basis({ store, traces }: Context): HTMLElement | null {
     ["recording", "recording"],
   ];
   const buttons = parts.map(([value, text]) => button(text, () => store.set({ basis: value }), { "data-basis": value }));
-  const show = () => {
-    for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.basis === store.state.basis));
-  };
-  store.on(["basis"], show);
-  show();
+  store.follow(["basis"], (state) => {
+    for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.basis === state.basis));
+  });
   return make("span", { class: "basis", role: "group", "aria-label": "Times are" }, buttons);
 }
 
@@ -196,21 +183,17 @@ interface Choice {
   range: Range | null;
 }
 
-// What repeats: step, call, decode batch.
-function unitOf({ entry }: Shown): string {
-  const per = entry.answers?.bases[0]?.per ?? ""; // a page of ranks has no answers
-  return /^per (.+?)( of .*)?$/.exec(per)?.[1] ?? "step";
-}
-
 function rangesOf({ traces }: Context): Choice[] {
-  const [{ facts, zero }] = traces;
+  const [{ entry, facts, zero }] = traces;
+  const per = entry.answers?.bases[0]?.per ?? "", // a page of ranks has no answers
+    unit = /^per (.+?)( of .*)?$/.exec(per)?.[1] ?? "step"; // what repeats: step, call, decode batch
   const step = ({ name, start, last }: StepExtent, at: number) => ({
     value: String(at),
     text: name,
     range: padded({ from: start - zero, to: last - zero }, 0.01),
   });
   return [
-    { value: HOME, text: facts.steps.length ? `typical ${unitOf(traces[0])}` : "all events", range: null },
+    { value: HOME, text: facts.steps.length ? `typical ${unit}` : "all events", range: null },
     ...facts.steps.map(step),
     { value: ALL, text: "whole recording", range: padded(whole(traces), 0.01) },
   ];
@@ -252,7 +235,6 @@ export function help({ keys }: Context): HTMLElement {
   return make("span", {}, button("?", open, { "aria-label": "Keys and mouse", title: "Keys and mouse" }), dialog);
 }
 
-// Keys that do the same have one row.
 function together(keys: Context["keys"]["keys"]): [string, string][] {
   const rows = new Map<string, string[]>();
   for (const { key, text } of keys) {

@@ -1,6 +1,6 @@
 // An event: what it is, what launched it or what it launched, its operands; for a kernel all that is known about it.
 
-import { button, type Child, make, nameOf } from "../../base/dom";
+import { type Child, linkItem, make, nameOf } from "../../base/dom";
 import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { Events } from "../../data/events";
@@ -17,9 +17,10 @@ export async function eventPanel(context: Context, number: number, event: number
   if (!trace || !events || at < 0) return [make("p", { class: "faint" }, "This event is not in the report.")];
   const select: Select = (each) => context.store.set({ selection: { kind: "event", trace: number, event: each } });
   const own = events.isGpuWork(at) ? await kernelParts(context, trace, events, at, select) : [launchedPart(events, at, select)];
+  const operands = trace.facts.shapes[operandsOf(events, at)]; // sizes, type and strides, or the value of a number
   return [
     head(nameOf(events.label(at)), make("span", { class: "faint" }, about(context, trace, events, at))),
-    columns(chainPart(events, at, select), ...own, operandsPart(trace, operandsOf(events, at))),
+    columns(chainPart(events, at, select), ...own, operands?.length ? titled("Operands", pairs(operands)) : null),
   ];
 }
 
@@ -38,12 +39,7 @@ function about({ traces }: Context, trace: Shown, events: Events, at: number): s
 function chainPart(events: Events, at: number, select: Select): HTMLElement | null {
   const chain = events.chain(at);
   const isFrame = (up: number) => events.kind(up) === "python_function" && !events.name(up).startsWith(MODULE);
-  const link = (up: number) =>
-    make(
-      "li",
-      {},
-      button(nameOf(events.label(up)), () => select(events.event[up]), { class: "link", title: events.name(up) }),
-    );
+  const link = (up: number) => linkItem(nameOf(events.label(up), { title: events.name(up) }), () => select(events.event[up]));
   const list = (some: number[]) => make("ol", { class: "chain" }, some.map(link));
   const frames = chain.filter(isFrame);
   if (!chain.length) {
@@ -60,12 +56,7 @@ function launchedPart(events: Events, at: number, select: Select): HTMLElement |
   const work = events.launchedBy(at);
   if (!work.length) return null;
   const link = (each: number) =>
-    make(
-      "li",
-      {},
-      button(nameOf(events.label(each)), () => select(events.event[each]), { class: "link" }),
-      ` ${timeText(events.length[each])}`,
-    );
+    linkItem(nameOf(events.label(each)), () => select(events.event[each]), ` ${timeText(events.length[each])}`);
   const rest = work.length > MOST_LISTED ? make("li", { class: "faint" }, `and ${work.length - MOST_LISTED} more`) : null;
   return titled(`Launched (${work.length})`, make("ul", { class: "plain" }, work.slice(0, MOST_LISTED).map(link), rest));
 }
@@ -78,10 +69,4 @@ function operandsOf(events: Events, at: number): number {
     .map((up) => events.shape[up])
     .filter((shape) => shape >= 0);
   return shaped.at(-1) ?? events.kernel(at)?.shape ?? -1;
-}
-
-// One row per operand: its sizes, type and strides, or the value of a number.
-function operandsPart({ facts }: Shown, number: number): HTMLElement | null {
-  const rows = facts.shapes[number];
-  return rows?.length ? titled("Operands", pairs(rows)) : null;
 }

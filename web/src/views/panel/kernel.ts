@@ -1,6 +1,6 @@
 // A kernel: its module, queue delay, roofs, the same kernel in other steps, its findings, source and name.
 
-import { button, type Child, make, nameOf } from "../../base/dom";
+import { button, type Child, linkItem, make, nameOf } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import type { Joins, Place } from "../../core/joins";
@@ -15,6 +15,7 @@ const MODULE = "nn.Module: ";
 
 export async function kernelParts(context: Context, trace: Shown, events: Events, at: number, select: Select): Promise<Child[]> {
   const kernel = events.kernel(at);
+  const config = trace.facts.configs[events.config[at]];
   const launches = kernel ? await trace.source.launches(events.case[at]) : null;
   return [
     launchPart(trace, events, at),
@@ -23,39 +24,25 @@ export async function kernelParts(context: Context, trace: Shown, events: Events
     standInPart(context, trace, events.event[at]),
     findingsPart(context, trace, events.event[at], launches),
     ...codeParts(events.origin(at)),
-    configPart(trace, events.config[at]),
+    config ? titled("Launch configuration", make("p", {}, nameOf(config))) : null,
     namePart(events, at),
   ];
 }
 
 function launchPart({ entry }: Shown, events: Events, at: number): HTMLElement {
+  const waited = queueDelay(events, at);
+  const delay =
+    waited !== null && waited < 0 ? "unknown: it starts before its launch" : `${timeText(waited)} from its launch call to its start`;
+  // the line of the user's Python, where stacks were recorded; compiled kernels have theirs below
+  const lines = events.origin(at)?.lines.length ? [] : events.chain(at).map((up) => events.facts.codeLines[events.nameNumber[up]]);
   return titled(
     "Launch",
     pairs([
       ["module", moduleOf(events, at)],
-      ["source", sourceOf(events, at)],
-      ["queue delay", entry.clocks_agree ? delay(events, at) : "unknown: two clocks"],
+      ["source", lines.filter(Boolean).at(-1) ?? ""],
+      ["queue delay", !entry.clocks_agree ? "unknown: two clocks" : waited === null ? "unknown: the launch is not in the trace" : delay],
     ]),
   );
-}
-
-// Grid, block, registers and the rest, as far as they were recorded.
-function configPart({ facts }: Shown, config: number): HTMLElement | null {
-  const text = facts.configs[config];
-  return text ? titled("Launch configuration", make("p", {}, nameOf(text))) : null;
-}
-
-function delay(events: Events, at: number): string {
-  const waited = queueDelay(events, at);
-  if (waited === null) return "unknown: the launch is not in the trace";
-  return waited < 0 ? "unknown: it starts before its launch" : `${timeText(waited)} from its launch call to its start`;
-}
-
-// The line of the user's Python that launched it, where stacks were recorded; compiled kernels have theirs in `codepart`.
-function sourceOf(events: Events, at: number): string {
-  if (events.origin(at)?.lines.length) return "";
-  const lines = events.chain(at).map((up) => events.facts.codeLines[events.nameNumber[up]]);
-  return lines.filter(Boolean).at(-1) ?? "";
 }
 
 // The nn.Module whose forward or backward pass launched it.
@@ -68,12 +55,11 @@ function moduleOf(events: Events, at: number): string {
 }
 
 function roofPart({ colours }: Context, { roofs, role, about }: PageKernel): HTMLElement {
-  const share = ({ roof, percent }: RoofShare) => meter(percent / 100, colours.of(role), roofName(roof), `${numberText(percent, 1)}%`);
+  const share = ({ roof, percent }: RoofShare) => {
+    const name = roof === "HBM" || roof === "L2" ? roof : `${roof.replaceAll("_", " ")} peak`;
+    return meter(percent / 100, colours.of(role), name, `${numberText(percent, 1)}%`);
+  };
   return titled(roofs.length ? "Percent of each roof" : "Roofs", roofs.length ? bars(roofs.map(share)) : null, pairs(about));
-}
-
-function roofName(roof: string): string {
-  return roof === "HBM" || roof === "L2" ? roof : `${roof.replaceAll("_", " ")} peak`;
 }
 
 // Fixes and findings about this launch, and those about other launches of the kernel.
@@ -83,12 +69,7 @@ function findingsPart({ store }: Context, trace: Shown, event: number, launches:
   if (!found.length) return null;
   const link = (insight: Insight) => {
     const others = insight.place.events.some(([each]) => each === event) ? "" : " (other launches)";
-    return make(
-      "li",
-      {},
-      button(nameOf(insight.title), () => store.set(pointed(trace, insight)), { class: "link" }),
-      others,
-    );
+    return linkItem(nameOf(insight.title), () => store.set(pointed(trace, insight)), others);
   };
   return titled(found.length === 1 ? "Its finding" : "Its findings", make("ul", { class: "plain" }, found.map(link)));
 }
@@ -120,13 +101,8 @@ function codeParts(origin: KernelOrigin | undefined): Child[] {
 }
 
 function codePart({ language, code }: KernelOrigin): HTMLElement {
-  const count = numberText(code.split("\n").length);
-  return make(
-    "details",
-    { class: "wide code" },
-    make("summary", {}, `Generated code (${language}, ${count} lines)`),
-    make("pre", { tabindex: "0" }, nameOf(code)),
-  );
+  const summary = make("summary", {}, `Generated code (${language}, ${numberText(code.split("\n").length)} lines)`);
+  return make("details", { class: "wide code" }, summary, make("pre", { tabindex: "0" }, nameOf(code)));
 }
 
 // The same kernel elsewhere: in other steps of its trace, and what stands for it in the traces beside it.
@@ -174,7 +150,6 @@ function inAll(ns: number, step: PageKernel["steps"][number] | undefined): strin
   return count > 1 ? `${timeText(ns)}, ${numberText(count)}× ${timeText(total)}` : timeText(ns);
 }
 
-// What a comparison puts in the place of this event.
 function standInPart(context: Context, trace: Shown, event: number): HTMLElement | null {
   const found = context.joins.flatMap((joins) => {
     const place = joins.holding(trace.index, event);
@@ -188,26 +163,11 @@ function standIn({ traces, store }: Context, joins: Joins, place: Place, other: 
   const side = place.sides[other];
   const link = (event: number, at: number) => {
     const name = trace.facts.kernels[side?.cases[at] ?? -1]?.short ?? "copy or fill";
-    return make(
-      "li",
-      {},
-      button(nameOf(name), () => store.set({ selection: { kind: "event", trace: trace.index, event } }), { class: "link" }),
-    );
+    return linkItem(nameOf(name), () => store.set({ selection: { kind: "event", trace: trace.index, event } }));
   };
-  const more = (side?.events.length ?? 0) - MOST_LISTED;
-  const work = side
-    ? make(
-        "ul",
-        {},
-        side.events.slice(0, MOST_LISTED).map(link),
-        more > 0 ? make("li", { class: "faint" }, `and ${numberText(more)} more`) : null,
-      )
-    : null;
-  return make(
-    "li",
-    {},
-    nameOf(trace.facts.title),
-    `: ${side ? `${timeText(side.to - side.from)} in its place` : "nothing in its place"}`,
-    work,
-  );
+  const { events = [] } = side ?? {},
+    more = events.length > MOST_LISTED ? make("li", { class: "faint" }, `and ${numberText(events.length - MOST_LISTED)} more`) : null;
+  const said = side ? `${timeText(side.to - side.from)} in its place` : "nothing in its place",
+    work = side ? make("ul", {}, events.slice(0, MOST_LISTED).map(link), more) : null;
+  return make("li", {}, nameOf(trace.facts.title), `: ${said}`, work);
 }

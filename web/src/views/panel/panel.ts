@@ -28,7 +28,11 @@ export function panel(context: Context): HTMLElement {
     inside.scrollTop = 0;
   };
   let last = store.state.selection;
-  const came = afterRelease(() => keepInView(dock.node));
+  const came = afterRelease(() => {
+    // a selection may come from a table far below: the timeline and this panel come back together
+    const { top, bottom } = dock.node.getBoundingClientRect();
+    if (top < window.innerHeight * 0.3 || bottom > window.innerHeight) dock.node.scrollIntoView({ block: "end" });
+  });
   store.on(["selection", "align"], ({ selection }) => {
     show();
     if (selection && selection !== last) came();
@@ -64,12 +68,6 @@ function afterRelease(act: () => void): () => void {
     waits = held;
     if (!held) act();
   };
-}
-
-// A selection may come from a table far below: the timeline and this panel come back together.
-function keepInView(node: HTMLElement): void {
-  const { top, bottom } = node.getBoundingClientRect();
-  if (top < window.innerHeight * 0.3 || bottom > window.innerHeight) node.scrollIntoView({ block: "end" });
 }
 
 // A finding: its text stays here while the timeline goes from one of its places to the next.

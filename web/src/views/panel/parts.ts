@@ -31,7 +31,6 @@ export function pairs(rows: readonly Pair[]): HTMLElement {
   ]);
 }
 
-// A table of a few texts.
 export function small(caption: string, titles: readonly string[], rows: readonly string[][]): HTMLElement {
   const columns = titles.map((title, at): ColumnOf<string[]> => [title, "words", (row) => row[at] ?? ""]);
   return new Grid(tableOf(caption, columns, rows), { plain: true }).node;

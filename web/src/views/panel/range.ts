@@ -28,7 +28,6 @@ export async function rangePanel(context: Context, range: Range): Promise<Child[
   ];
 }
 
-// Several traces at a glance, before each has its own part.
 function together(traces: readonly Shown[], stats: readonly RangeStats[]): HTMLElement {
   const idle = ({ busyNs, gpus, to, from }: RangeStats) => (busyNs === null ? null : gpus * (to - from) - busyNs);
   const columns: ColumnOf<RangeStats>[] = [
@@ -49,6 +48,11 @@ function countOf(parts: readonly Part[]): number {
 
 function statistics(context: Context, trace: Shown, stats: RangeStats): HTMLElement {
   const { leftOut } = trace.facts;
+  const selectFirst = async (kernel: number) => {
+    const { event, start, length } = await trace.source.launches(kernel);
+    const at = start.findIndex((each, place) => each + length[place] > stats.from);
+    if (at >= 0) context.store.set({ selection: { kind: "event", trace: trace.index, event: event[at] } });
+  };
   return columns(
     gpuPart(trace, stats),
     workPart(stats),
@@ -56,7 +60,11 @@ function statistics(context: Context, trace: Shown, stats: RangeStats): HTMLElem
       const name = trace.facts.groups[part.number] ?? "other";
       return meter(part.ns / (stats.busyNs || 1), context.colours.of(name), name.replaceAll("_", " "), figure(part));
     }),
-    partsPart("GPU time by kernel", stats.kernels, MOST_KERNELS, (part) => kernelBar(context, trace, stats, part)),
+    partsPart("GPU time by kernel", stats.kernels, MOST_KERNELS, (part) => {
+      const { short, role } = trace.facts.kernels[part.number];
+      const link = button(nameOf(short), () => selectFirst(part.number), { class: "link" });
+      return meter(part.ns / (stats.busyNs || 1), context.colours.of(role), link, figure(part));
+    }),
     leftOut ? make("p", { class: "warning" }, `${numberText(leftOut)} events are not in this page: these figures lack them.`) : null,
   );
 }
@@ -113,19 +121,6 @@ function partsPart(title: string, parts: readonly Part[], most: number, row: (pa
       rest.length ? make("li", { class: "faint" }, `and ${numberText(rest.length)} more: ${timeText(restNs)}`) : null,
     ),
   );
-}
-
-function kernelBar(context: Context, trace: Shown, stats: RangeStats, part: Part): HTMLElement {
-  const { short, role } = trace.facts.kernels[part.number];
-  const link = button(nameOf(short), () => selectFirst(context, trace, part.number, stats.from), { class: "link" });
-  return meter(part.ns / (stats.busyNs || 1), context.colours.of(role), link, figure(part));
-}
-
-// The first launch of a kernel that reaches into the range.
-async function selectFirst({ store }: Context, trace: Shown, kernel: number, from: number): Promise<void> {
-  const { event, start, length } = await trace.source.launches(kernel);
-  const at = start.findIndex((each, place) => each + length[place] > from);
-  if (at >= 0) store.set({ selection: { kind: "event", trace: trace.index, event: event[at] } });
 }
 
 function figure({ ns, count }: Part): string {

@@ -81,12 +81,7 @@ function axes({ svg, width, height, x, y, xs, ys }: Frame): SVGElement[] {
   ];
 }
 
-interface Labelled {
-  line: SVGElement;
-  label: SVGElement;
-}
-
-function roofLines(frame: Frame, plot: RoofPlot, discs: readonly Disc[], taken: Label[]): Labelled[] {
+function roofLines(frame: Frame, plot: RoofPlot, discs: readonly Disc[], taken: Label[]): { line: SVGElement; label: SVGElement }[] {
   const { svg, width, x, y, xs, ys } = frame;
   const path = ([x1, y1, x2, y2]: Line, kind: string) => makeIn(svg, "path", { class: kind, d: `M${x(x1)} ${y(y1)}L${x(x2)} ${y(y2)}` });
   const slopes = plot.slopes.flatMap((slope) => {
@@ -133,15 +128,9 @@ function joints(svg: SVGElement, pairs: readonly [Dot, Dot][], places: ReadonlyM
   const inOne = lines.filter(({ pair: [one, other] }) => !one.tflops === !other.tflops); // not from a plot to the other
   const seen = new Set(uncrossed(inOne.map(({ ends }) => ends)).map((at) => inOne[at]));
   return lines.map((line) => {
-    const {
-      pair,
-      ends: [from, to],
-    } = line;
-    return makeIn(svg, "path", {
-      class: seen.has(line) ? "joint" : "joint crossing",
-      d: `M${from.x} ${from.y}L${to.x} ${to.y}`,
-      "data-pair": pair.map(dotKey).join(" "),
-    });
+    const [from, to] = line.ends,
+      kind = seen.has(line) ? "joint" : "joint crossing";
+    return makeIn(svg, "path", { class: kind, d: `M${from.x} ${from.y}L${to.x} ${to.y}`, "data-pair": line.pair.map(dotKey).join(" ") });
   });
 }
 
@@ -149,7 +138,6 @@ function dotKey({ trace, place }: Dot): string {
   return `${trace}.${place}`;
 }
 
-// The lines of one dot stand out; of none, where there is none.
 export function showJoints(svg: SVGElement, dot: Dot | undefined): void {
   for (const line of svg.querySelectorAll<SVGElement>(".joint")) {
     line.classList.toggle("chosen", dot !== undefined && (line.dataset.pair ?? "").split(" ").includes(dotKey(dot)));
@@ -182,23 +170,16 @@ function dotShape(svg: SVGElement, { x, y, r }: Disc, dot: Dot, { colours, trace
   const about = { class: "point", role: "button", "aria-label": words };
   const kind = traces.length > 1 ? dot.trace % 3 : 0,
     title = makeIn(svg, "title", {}, words);
-  const made =
-    kind === 0
-      ? makeIn(svg, "circle", { cx: x, cy: y, r, ...about }, title)
-      : makeIn(svg, "path", { d: kind === 1 ? square(x, y, r * 0.88) : triangle(x, y, r), ...about }, title);
+  const side = r * 0.88,
+    square = `M${x - side} ${y - side}h${2 * side}v${2 * side}h${-2 * side}Z`,
+    triangle = `M${x} ${y - r}L${x + r} ${y + r * 0.8}H${x - r}Z`;
+  const made = kind
+    ? makeIn(svg, "path", { d: kind === 1 ? square : triangle, ...about }, title)
+    : makeIn(svg, "circle", { cx: x, cy: y, r, ...about }, title);
   made.style.fill = colours.of(dot.kernel.role);
   return made;
 }
 
-function square(x: number, y: number, r: number): string {
-  return `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`;
-}
-
-function triangle(x: number, y: number, r: number): string {
-  return `M${x} ${y - r}L${x + r} ${y + r * 0.8}H${x - r}Z`;
-}
-
-// The powers of ten within an axis.
 export function powers([low, high]: Domain): number[] {
   const found: number[] = [];
   for (let power = Math.ceil(Math.log10(low)); power <= Math.floor(Math.log10(high)); power++) found.push(Number(`1e${power}`));

@@ -6,7 +6,6 @@ import { numberText, percentText, rateText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import { goToKernel } from "../../core/places";
 import { type Dot, joinedDots, type RoofPlot, roofPlots } from "../../core/roofplot";
-import type { RoofsEntry } from "../../data/documents";
 import { plot, rove } from "../page/plotting";
 import { type Drawn, paintRoofline, showJoints } from "./drawing";
 
@@ -32,10 +31,8 @@ function onePlot(context: Context, found: RoofPlot): HTMLElement {
   const read = (dot: Dot | undefined) => replace(line, dot ? [nameOf(words(context, dot))] : "Choose a dot to see its kernel.");
   const made = plot(`Roofline of ${found.roofs.device}`, "roofline", (svg, width) => {
     drawn = paintRoofline(svg, width, found, pairs, context, (dot) => words(context, dot));
-    rove(
-      drawn.map(({ shape }) => shape),
-      0,
-    );
+    const shapes = drawn.map(({ shape }) => shape);
+    rove(shapes, 0);
     for (const { dot, shape } of drawn) {
       shape.addEventListener("click", () => goToKernel(context, context.traces[dot.trace], dot.place));
       const point = () => {
@@ -78,7 +75,6 @@ function mark({ store }: Context, drawn: readonly Drawn[]): void {
   }
 }
 
-// The arrows go from the kernel of most time to that of least.
 function key(context: Context, event: KeyboardEvent, drawn: readonly Drawn[]): void {
   const shapes = drawn.map(({ shape }) => shape),
     at = shapes.indexOf(document.activeElement as SVGElement);
@@ -111,22 +107,16 @@ function notes({ traces }: Context, found: RoofPlot): HTMLElement[] {
     .filter(({ count }) => count)
     .map(({ trace, count, share }) => {
       const whose = traces.length > 1 ? `${traces[trace].entry.title}: ` : "";
-      return (
-        `${whose}${count === 1 ? "1 kernel" : `${count} kernels`} by name and shapes (${percentText(share)} of kernel time) ` +
-        "without known traffic: not drawn."
-      );
+      const kernels = `${count === 1 ? "1 kernel" : `${count} kernels`} by name and shapes`;
+      return `${whose}${kernels} (${percentText(share)} of kernel time) without known traffic: not drawn.`;
     });
   const untold = found.dots.filter(({ kernel }) => !kernel.precision).length;
   const precision = untold ? ` Of ${untold} kernels it is not known which peak counts.` : "";
-  return [roofsText(found.roofs) + precision, ...left].map((text) => make("p", { class: "faint" }, text));
-}
-
-// A kernel between the two slopes found part of its bytes in L2.
-function roofsText(roofs: RoofsEntry): string {
-  const missing = roofs.l2_gbps ? "A kernel between the two slopes found part of its bytes in L2. " : "";
-  const l2 = roofs.l2_gbps ? "" : "The rate of L2 is not known: foretrace lab roofs measures it. ";
-  const source = roofs.measured
-    ? `as measured: ${roofs.source}; a peak that was not measured is the datasheet's`
-    : `dense peaks: ${roofs.source}`;
-  return `The size of a dot is its share of kernel time. ${missing}${l2}Roofs of ${roofs.device}, ${source}.`;
+  const { l2_gbps: l2, device, measured, source: named } = found.roofs;
+  const slopes = l2
+    ? "A kernel between the two slopes found part of its bytes in L2."
+    : "The rate of L2 is not known: foretrace lab roofs measures it.";
+  const source = measured ? `as measured: ${named}; a peak that was not measured is the datasheet's` : `dense peaks: ${named}`;
+  const about = `The size of a dot is its share of kernel time. ${slopes} Roofs of ${device}, ${source}.${precision}`;
+  return [about, ...left].map((text) => make("p", { class: "faint" }, text));
 }

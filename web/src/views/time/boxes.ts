@@ -15,7 +15,6 @@ const LABEL_FROM = 28; // pixels that a label needs
 
 const known = new WeakMap<RowTile, Events>();
 
-// The boxes of a row as events.
 export function eventsOf(scene: Scene, track: Track, row: RowTile): Events {
   let found = known.get(row);
   if (!found) {

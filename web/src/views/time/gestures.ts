@@ -1,7 +1,6 @@
 // Moving by mouse: the wheel zooms at the pointer, Shift and the wheel pan, a drag pans, Shift and a drag select a range, a click
 // selects what is under the pointer, Alt and a click pin a track. Two fingers zoom.
 
-import type { Context, Shown } from "../../core/context";
 import type { Key } from "../../core/keys";
 import { padded, panned, whole, zoomed } from "../../core/moving";
 import { opened, type Track } from "../../core/tracks";
@@ -138,7 +137,10 @@ export function moveByKey(scene: Scene, node: HTMLElement): void {
   add("f", "fit the selection; without one, where the page opened", () => fit(scene));
   add("0", "fit the whole recording", () => scene.move(whole(scene.context.traces)));
   add("m", "mark the time at the pointer, or remove the mark there", () => mark(scene, here()));
-  add("r", "select the range in view; again: clear it", () => selectView(scene));
+  add("r", "select the range in view; again: clear it", () => {
+    if (store.state.selection?.kind === "range") store.set({ selection: null });
+    else select(scene, scene.range);
+  });
   add("i", "begin a range at the pointer", () => edge(scene, here(), "from"));
   add("o", "end the range at the pointer", () => edge(scene, here(), "to"));
   add("p", "pin the track of the selected event, or the track whose name has the focus", () => pinChosen(scene, node));
@@ -168,12 +170,6 @@ function mark(scene: Scene, time: number): void {
 
 function select(scene: Scene, { from, to }: Range): void {
   scene.context.store.set({ selection: { kind: "range", range: { from: Math.round(from), to: Math.round(to) } } });
-}
-
-function selectView(scene: Scene): void {
-  const { store } = scene.context;
-  if (store.state.selection?.kind === "range") store.set({ selection: null });
-  else select(scene, scene.range);
 }
 
 function pinChosen(scene: Scene, node: HTMLElement): unknown {
@@ -215,7 +211,9 @@ export function reveal(scene: Scene, scroller: HTMLElement, moves: boolean): voi
   const { related, at } = selected;
   const range = selected.range();
   if (!related || at < 0 || !range) return;
-  openTrack(context, context.traces[selected.trace], related.lane[at]);
+  const { store, traces } = context,
+    open = opened(traces[selected.trace], store.state.open, related.lane[at], traces.length > 1);
+  if (open !== store.state.open) store.set({ open });
   scene.arrange();
   scrollTo(scene, scroller, scene.place(selected.trace, related.lane[at], related.row[at]));
   const outside = range.to < scene.range.from || range.from > scene.range.to;
@@ -230,11 +228,6 @@ export function reveal(scene: Scene, scroller: HTMLElement, moves: boolean): voi
 export function showGpu(scene: Scene, scroller: HTMLElement, trace: number): void {
   const track = scene.layout.moving.find((each) => each.trace === trace && scene.isGpu(each));
   if (track) scrollTo(scene, scroller, { y: scene.top(track), height: track.height });
-}
-
-function openTrack({ store, traces }: Context, trace: Shown, lane: number): void {
-  const open = opened(trace, store.state.open, lane, traces.length > 1);
-  if (open !== store.state.open) store.set({ open });
 }
 
 function scrollTo(scene: Scene, scroller: HTMLElement, place: { y: number; height: number } | null): void {

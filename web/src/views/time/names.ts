@@ -20,14 +20,9 @@ export function names(scene: Scene): Names {
   });
   const show = () => {
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.key : undefined;
-    replace(
-      pinned,
-      scene.layout.pinned.map((track) => nameNode(scene, track)),
-    );
-    replace(
-      list,
-      scene.layout.moving.map((track) => nameNode(scene, track)),
-    );
+    const [above, below] = [scene.layout.pinned, scene.layout.moving].map((tracks) => tracks.map((track) => nameNode(scene, track)));
+    replace(pinned, above);
+    replace(list, below);
     pinned.style.height = `${scene.layout.pinnedHeight}px`;
     list.style.height = `${scene.layout.height}px`;
     const again = [...pinned.children, ...list.children].find((each) => (each as HTMLElement).dataset.key === focused);
@@ -56,18 +51,11 @@ export function pin({ context: { store } }: Scene, { key }: Track): void {
 
 function nameNode(scene: Scene, track: Track): HTMLElement {
   const sign = track.open === null ? "" : track.open ? "▾ " : "▸ ";
-  const node = make(
-    "button",
-    {
-      class: `track ${track.kind}`,
-      type: "button",
-      title: `${track.label}${track.byHand ? " (pinned)" : ""}`,
-      "data-key": track.key,
-      "aria-label": track.label || "Python frames",
-      "aria-expanded": track.open === null ? null : String(track.open),
-    },
-    make("span", {}, track.byHand ? "◆ " : sign, middleOf(track.label)),
-  );
+  const title = `${track.label}${track.byHand ? " (pinned)" : ""}`,
+    expanded = track.open === null ? null : String(track.open),
+    spoken = { "aria-label": track.label || "Python frames", "aria-expanded": expanded };
+  const words = make("span", {}, track.byHand ? "◆ " : sign, middleOf(track.label)),
+    node = make("button", { class: `track ${track.kind}`, type: "button", title, "data-key": track.key, ...spoken }, words);
   // Where names have no room beside the tracks, they lie above them.
   const above = scene.narrow && (track.kind === "lane" || track.kind === "gpu") ? NAME_HEIGHT : 0;
   node.style.top = `${track.top - above}px`;

@@ -81,7 +81,6 @@ function drawArrows(scene: Scene, pen: Pen): void {
   frame(scene, pen, trace, related, at);
 }
 
-// The GPU work to draw arrows to.
 function linked(related: Events, at: number): number[] {
   if (related.launch[at] >= 0) return [at];
   const work: number[] = [];
@@ -129,16 +128,11 @@ function delayLabel(scene: Scene, pen: Pen, related: Events, at: number): void {
 }
 
 function frame(scene: Scene, pen: Pen, trace: number, related: Events, at: number): void {
-  outline(scene, pen, trace, related.lane[at], related.row[at], related.start[at], related.length[at]);
-}
-
-// A frame around an event, by its place in the trace.
-export function outline(scene: Scene, pen: Pen, trace: number, lane: number, row: number, start: number, length: number): void {
-  const place = scene.place(trace, lane, row);
-  const { zero } = scene.context.traces[trace];
+  const place = scene.place(trace, related.lane[at], related.row[at]);
   if (!place) return;
-  const left = Math.max(scene.x(start - zero), -3);
-  const right = Math.min(scene.x(start + length - zero), scene.width + 3);
+  const start = related.start[at] - scene.context.traces[trace].zero;
+  const left = Math.max(scene.x(start), -3);
+  const right = Math.min(scene.x(start + related.length[at]), scene.width + 3);
   pen.strokeStyle = scene.context.colours.of("text");
   pen.lineWidth = 2;
   pen.strokeRect(left - 1, place.y - 1, Math.max(right - left, 2) + 2, place.height + 2);
@@ -156,7 +150,6 @@ interface Screen {
   gpu(trace: number): { top: number; bottom: number } | null;
 }
 
-// The GPU tracks of a trace that are not pinned lie together.
 function screenOf(scene: Scene): Screen {
   const gpu = (trace: number) => {
     const own = scene.layout.moving.filter((track) => track.trace === trace && scene.isGpu(track));
@@ -213,7 +206,6 @@ function drawPair(pen: Pen, context: Context, joins: Joins, screen: Screen, top:
   pen.restore();
 }
 
-// A place is selected by its range, or by one of its events.
 function chosenPlace({ store, traces }: Context, joins: Joins): Place | undefined {
   const { selection } = store.state;
   if (selection?.kind === "event") return joins.holding(selection.trace, selection.event);

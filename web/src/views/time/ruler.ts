@@ -86,16 +86,8 @@ const RETRY_MS = 500;
 export function minimap(scene: Scene): HTMLElement {
   const canvas = make("canvas", { "aria-label": "Whole recording" });
   const shown = make("div", { class: "window" });
-  const label = "Whole recording; the range in view";
-  const node = make("div", {
-    class: "minimap",
-    role: "slider",
-    tabindex: 0,
-    "aria-label": label,
-    "aria-valuemin": 0,
-    "aria-valuemax": 100,
-  });
-  node.append(canvas, shown);
+  const about = { "aria-label": "Whole recording; the range in view", "aria-valuemin": 0, "aria-valuemax": 100 };
+  const node = make("div", { class: "minimap", role: "slider", tabindex: 0, ...about }, canvas, shown);
   let drawn = "";
   scene.paint(() => {
     const all = whole(scene.context.traces);

@@ -95,7 +95,6 @@ export class Scene {
     return from + (x / this.width) * (to - from);
   }
 
-  // Where a track lies on the canvas.
   top(track: Track): number {
     return track.pinned ? track.top : track.top + this.layout.pinnedHeight - this.scroll;
   }
@@ -128,7 +127,6 @@ export class Scene {
     return this.context.traces[track.trace];
   }
 
-  // Something to draw with every frame.
   paint(painter: () => void): void {
     this.painters.push(painter);
   }

@@ -4,8 +4,7 @@ import "./time.css";
 import { make, nameOf, replace } from "../../base/dom";
 import { percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
-import { STRIP, type Track } from "../../core/tracks";
-import type { Range } from "../../data/source";
+import type { Track } from "../../core/tracks";
 import { legend } from "../page/legend";
 import { eventsOf } from "./boxes";
 import { tracksCanvas } from "./canvas";
@@ -47,7 +46,6 @@ export function timeline(context: Context): HTMLElement {
     scene.redraw();
   };
   context.pictures.push(timelinePicture(scene, waiting));
-  Object.assign(context, { layout: () => described(scene, canvas) });
   listen(scene, canvas, gutter.moving);
   moveByKey(scene, node);
   store.on(["pinned", "open", "align"], arrange);
@@ -69,42 +67,6 @@ export function timeline(context: Context): HTMLElement {
   window.addEventListener("resize", arrange);
   return node;
 }
-
-// Where everything is on the canvas, for tests and for the curious: `foretrace.layout()`.
-
-interface Described extends Range {
-  left: number; // of the canvas in the window, in pixels of the page
-  top: number;
-  width: number;
-  height: number;
-  rows: { kind: string; trace: number; key: string; top: number; height: number; gpu?: number; track?: number; row?: number }[];
-}
-
-function described(scene: Scene, canvas: HTMLCanvasElement): Described {
-  const { left, top } = canvas.getBoundingClientRect();
-  const all = [...scene.layout.pinned, ...scene.layout.moving];
-  const rows = all.flatMap((track) => rowsOf(scene, track));
-  return { left, top, width: scene.width, height: scene.height, ...scene.range, rows };
-}
-
-function rowsOf(scene: Scene, track: Track): Described["rows"] {
-  const { trace, key, gpu, lane, rowHeight } = track;
-  const top = scene.top(track);
-  if (gpu >= 0) return [{ kind: "strip", trace, key, gpu, top, height: STRIP }];
-  if (lane < 0) return [{ kind: "name", trace, key, top, height: track.height }];
-  const row = (number: number) => ({
-    kind: "row",
-    trace,
-    key,
-    track: lane,
-    row: number,
-    top: top + number * rowHeight,
-    height: rowHeight - 2,
-  });
-  return Array.from({ length: track.rows }, (_, number) => row(number));
-}
-
-// What is under the pointer, beside it.
 
 function tip(scene: Scene, canvas: HTMLCanvasElement, waiting: Waiting): HTMLElement {
   const node = make("div", { class: "tip", "aria-hidden": "true" });
