@@ -11,7 +11,6 @@ export class Colours {
     this.inks.clear();
   }
 
-  // By its name in the style sheet: `text`, `accent`, a group of work.
   of(name: string): string {
     let found = this.known.get(name);
     if (found === undefined) {
@@ -27,7 +26,6 @@ export class Colours {
     return this.of(`idle-${cause}`);
   }
 
-  // From the least (0) to the most (1) of a heat map.
   heat(share: number): string {
     const names = share < 0.5 ? ["heat-low", "heat-middle"] : ["heat-middle", "heat-high"];
     const [low, high] = names.map((name) => rgbOf(this.of(name)));

@@ -63,7 +63,6 @@ export function replace<Kind extends Element>(node: Kind, ...children: Child[]):
   return node;
 }
 
-// An element of `page.html`.
 export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
   return document.getElementById(id) as Kind;
 }

@@ -145,7 +145,6 @@ function regrown(boxes: Boxes, path: (box: Box) => Named[]): Boxes {
   return new Boxes(columns, { names, kinds: kinds as Flame["kinds"], passes: boxes.passes as Flame["passes"] });
 }
 
-// Layers that differ only by their number stand together, with their count.
 export function foldedLayers(boxes: Boxes): Boxes {
   return regrown(boxes, pathTo);
 }
@@ -169,12 +168,7 @@ export function around(boxes: Boxes, name: string): { callers: Boxes; callees: B
   return { callers: cut((path, at) => path.slice(0, at + 1).reverse()), callees: cut((path, at) => path.slice(at)) };
 }
 
-export interface FunctionRow {
-  name: string;
-  kind: string;
-  own: number;
-  total: number;
-}
+export type FunctionRow = { name: string; kind: string; own: number; total: number };
 
 // Every function with its own time and that of all inside it, in one pass or in all (-1).
 export function functionsOf(boxes: Boxes, pass: number): FunctionRow[] {

@@ -107,7 +107,6 @@ export class LiveStack {
   }
 }
 
-// A stretch of a history, ready to be drawn.
 export interface Part {
   stack: LiveStack;
   groupings: Grouping[];

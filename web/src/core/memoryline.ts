@@ -3,10 +3,7 @@
 import { type Columns, firstNot } from "../data/columns";
 
 // The least and the most within each pixel; null before the first event.
-export interface Extremes {
-  least: (number | null)[];
-  most: (number | null)[];
-}
+export type Extremes = Record<"least" | "most", (number | null)[]>;
 
 export class MemoryLine {
   readonly time: Float64Array;
@@ -19,7 +16,6 @@ export class MemoryLine {
     this.reserved = columns.reserved ?? null;
   }
 
-  // The last event at or before a time, or -1.
   place(time: number): number {
     return firstNot(0, this.time.length, (at) => this.time[at] <= time) - 1;
   }

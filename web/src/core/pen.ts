@@ -9,10 +9,7 @@ export interface Pen extends Pick<CanvasRenderingContext2D, SettingNames | Paths
   measureText(text: string): { width: number };
 }
 
-export interface Size {
-  width: number;
-  height: number;
-}
+export type Size = { width: number; height: number };
 
 // A view that can be saved: one that paints, or an <svg> of the page.
 export type Picture = { title: string } & ({ size(): Size; paint(pen: Pen): void } | { svg(): SVGSVGElement | null });

@@ -39,7 +39,6 @@ export async function lead(context: Context, trace: Shown, to: string): Promise<
   else if (kind === "search") context.store.set({ search: what });
 }
 
-// Its first launch in the step that the page opens at, or else anywhere.
 export async function goToKernel({ store }: Context, trace: Shown, number: number): Promise<void> {
   const select = (event: number) => ({ selection: { kind: "event" as const, trace: trace.index, event } });
   const launches = await trace.source.launches(number).catch(() => null);

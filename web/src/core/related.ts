@@ -47,7 +47,6 @@ export class Related {
     return this.order.work[this.order.place[at] + step] ?? -1;
   }
 
-  // The first range inside, else the first GPU operation that it launched.
   private inside(at: number): number {
     const { events } = this;
     this.children ??= firstChildren(events);
@@ -138,7 +137,6 @@ export function beside(events: Events, at: number, step: number): number {
   return within && events.lane[next] === events.lane[at] && events.row[next] === events.row[at] ? next : -1;
 }
 
-// The caller: the range around a host event, the launch of GPU work.
 export function above(events: Events, at: number): number {
   return events.chain(at).at(-1) ?? -1;
 }

@@ -20,20 +20,10 @@ interface Flat {
   printed: boolean; // in the datasheet: beside measured ones such a peak says so
 }
 
-interface Slope {
-  name: string; // HBM, L2
-  rate: number; // TB/s
-}
+type Slope = { name: string; rate: number }; // HBM or L2, in TB/s
 
 export type Domain = [low: number, high: number];
 export type Line = [x1: number, y1: number, x2: number, y2: number];
-
-// What is not drawn of a trace: kernels of which it tells no traffic.
-interface Missing {
-  trace: number;
-  count: number;
-  share: number;
-}
 
 export interface Kernels {
   index: number;
@@ -46,7 +36,7 @@ export class RoofPlot {
   readonly traffic: Dot[]; // kernels of which the traffic is known and no FLOP: copies, the optimizer
   readonly flats: Flat[];
   readonly slopes: Slope[];
-  readonly missing: Missing[];
+  readonly missing: { trace: number; count: number; share: number }[]; // what is not drawn: kernels whose traffic is not told
   readonly x: Domain;
   readonly y: Domain;
   readonly gbps: Domain; // of `traffic`
@@ -59,7 +49,11 @@ export class RoofPlot {
     const every = traces.flatMap(dotsOf).sort((a, b) => b.share - a.share);
     this.dots = every.filter(({ tflops }) => tflops > 0);
     this.traffic = every.filter(({ tflops }) => !tflops);
-    this.missing = traces.map((trace) => missingOf(trace, every));
+    this.missing = traces.map(({ index, kernels }) => {
+      const own = every.filter(({ trace }) => trace === index),
+        share = timeOf(kernels) ? 1 - own.reduce((sum, each) => sum + each.share, 0) : 0;
+      return { trace: index, count: kernels.length - own.length, share: Math.max(share, 0) };
+    });
     this.flats = flatsOf(roofs, new Set(this.dots.map(({ kernel }) => kernel.precision)));
     this.slopes = [{ name: "HBM", rate: roofs.hbm_gbps / 1e3 }];
     if (roofs.l2_gbps) this.slopes.push({ name: "L2", rate: roofs.l2_gbps / 1e3 });
@@ -122,10 +116,7 @@ function inOrder(ones: readonly number[], others: readonly number[]): [number, n
   return Array.from({ length: longer }, (_, at) => [ones[Math.min(at, ones.length - 1)], others[Math.min(at, others.length - 1)]]);
 }
 
-export interface Ends {
-  x: number;
-  y: number;
-}
+type Ends = { x: number; y: number };
 
 // Which lines can be drawn so that no two cross, those of most time first: places in `lines`.
 export function uncrossed(lines: readonly (readonly [Ends, Ends])[]): number[] {
@@ -150,12 +141,6 @@ function dotsOf({ index, kernels }: Kernels): Dot[] {
     if (flops && bytes && tflops) return [{ trace: index, place, kernel, intensity: flops / bytes, tflops, share }];
     return bytes && gbps && !flops ? [{ trace: index, place, kernel, intensity: 0, tflops: 0, share }] : [];
   });
-}
-
-function missingOf({ index, kernels }: Kernels, dots: readonly Dot[]): Missing {
-  const own = dots.filter(({ trace }) => trace === index);
-  const share = timeOf(kernels) ? 1 - own.reduce((sum, each) => sum + each.share, 0) : 0;
-  return { trace: index, count: kernels.length - own.length, share: Math.max(share, 0) };
 }
 
 function timeOf(kernels: readonly PageKernel[]): number {

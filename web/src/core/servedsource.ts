@@ -10,11 +10,7 @@ import { Source } from "./reportsource";
 type Ask = <Answer>(path: string, signal?: AbortSignal) => Promise<Answer>;
 
 // Tiles of one kind of view: the timeline asks for tracks, a minimap for none. Neither overtakes the other.
-interface Channel {
-  latest: Latest;
-  tile: Tile | null;
-  tracks: ReadonlySet<number>;
-}
+type Channel = { latest: Latest; tile: Tile | null; tracks: ReadonlySet<number> };
 
 export class ServedSource extends Source {
   readonly first: Promise<void>; // until a tile has come
@@ -79,9 +75,7 @@ export class ServedSource extends Source {
 const WIDEST = 16384; // pixels that the server answers for
 export const MARGIN = 0.25; // of a screen, on either side
 
-interface Wanted extends Range {
-  width: number;
-}
+type Wanted = Range & { width: number };
 
 // What to ask for: the range in view and a margin, in pixels of the same size.
 export function withMargin({ from, to }: Range, width: number, margin = MARGIN): Wanted {
@@ -162,10 +156,7 @@ function boxesOf(boxes: Columns, track: number, row: number): Columns {
 // One question at a time: while it is on its way only the latest of those that follow is kept, so that a person who zooms never
 // waits for views that are gone.
 
-interface Waiting {
-  begin: () => Promise<void>;
-  drop: () => void;
-}
+type Waiting = { begin: () => Promise<void>; drop: () => void };
 
 export class Latest {
   private running = false;

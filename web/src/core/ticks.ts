@@ -2,10 +2,7 @@
 
 import { ticks as niceTimes } from "d3-array";
 
-interface Tick {
-  time: number;
-  label: string;
-}
+type Tick = { time: number; label: string };
 
 const UNITS: [number, string][] = [
   [1e9, "s"],
@@ -27,7 +24,6 @@ export function fittingTicks(from: number, to: number, width: number): Tick[] {
   }
 }
 
-// About `count` ticks between two times, in whole nanoseconds.
 export function ticks(from: number, to: number, count: number): Tick[] {
   const times = niceTimes(from, to, Math.min(Math.max(count, 1), Math.max(to - from, 1)));
   const whole = [...new Set(times.map(Math.round))];
@@ -47,7 +43,6 @@ function partsText(time: number, step: number): string {
   return `${sign}${exactText(head)} ${sign || "+"} ${exactText(rest)}`;
 }
 
-// In the largest unit that a time reaches, with all its decimals.
 function exactText(time: number): string {
   if (time === 0) return "0";
   const size = Math.abs(time);

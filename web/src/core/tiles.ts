@@ -101,7 +101,6 @@ class Row {
     return this.made;
   }
 
-  // The events in a range that last at least so long.
   wide({ from, to }: Range, least: number): number[] {
     const { stretch, events } = this;
     const found: number[] = [];
@@ -114,7 +113,6 @@ class Row {
   }
 }
 
-// A GPU: the work of all its streams in one order.
 class Gpu {
   private made: Bands | undefined;
 

@@ -2,17 +2,7 @@
 
 import { frameText } from "../base/frames";
 import { type Columns, firstNot } from "./columns";
-import type {
-  TraceFacts as Entry,
-  IdleTime,
-  KernelOrigin,
-  Lane,
-  NameParts,
-  Origins,
-  PageKernel,
-  RoofsEntry,
-  StepExtent,
-} from "./documents";
+import type { TraceFacts as Entry, IdleTime, KernelOrigin, Lane, NameParts, Origins, PageKernel, StepExtent } from "./documents";
 
 const GPU_WORK = ["kernel", "gpu_memcpy", "gpu_memset"];
 const CALLS = ["cuda_runtime", "cuda_driver"];
@@ -20,7 +10,7 @@ const ANNOTATIONS = ["user_annotation", "gpu_user_annotation"];
 
 // What the timeline and the panel read of a trace.
 type Known = "title" | "names" | "kinds" | "kernels" | "origins" | "decoded" | "shapes" | "timeline" | "launch_names" | "code_lines";
-export type KnownTrace = Pick<Entry, Known> & Partial<Pick<Entry, "call_groups" | "roofs">> & { idle: IdleTime | null };
+export type KnownTrace = Pick<Entry, Known> & Partial<Pick<Entry, "call_groups">> & { idle: IdleTime | null };
 
 // A run of rows of the columns: one row of one lane.
 export interface Stretch {
@@ -37,7 +27,6 @@ export class TraceFacts {
   readonly names: string[];
   readonly kinds: string[];
   readonly kernels: PageKernel[];
-  readonly roofs: RoofsEntry | null;
   readonly origins: Origins;
   readonly idle: IdleTime | null;
   readonly launchNames: ReadonlySet<number>;
@@ -61,7 +50,6 @@ export class TraceFacts {
 
   constructor(entry: KnownTrace) {
     ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels } = entry);
-    this.roofs = entry.roofs ?? null;
     ({ lanes: this.lanes, end: this.end, steps: this.steps, step: this.step, configs: this.configs } = entry.timeline);
     this.leftOut = entry.timeline.left_out ?? 0;
     this.groups = entry.timeline.groups;

@@ -5,10 +5,7 @@
 import type { Columns } from "./columns";
 import type { Events } from "./events";
 
-export interface Range {
-  from: number;
-  to: number;
-}
+export type Range = { from: number; to: number };
 
 // What is drawn of one row of one track. Bands hold every event, boxes those that are wide enough to be told apart: a view draws
 // the bands and then the boxes above them, so that nothing is lost at any zoom.
@@ -19,7 +16,6 @@ export interface RowTile {
   boxes: Columns; // the columns of `Timeline.columns` in Python
 }
 
-// How busy a GPU is, whatever the stream.
 export interface Strip {
   gpu: number; // the number that `Lane.gpu_number` has
   bands: Map<number, Float64Array>; // busy ns of each pixel, by group; together never more than the pixel

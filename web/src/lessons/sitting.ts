@@ -43,7 +43,9 @@ export class Sitting {
   }
 
   answer(text: string): Mark | Problem {
-    const mark = markAnswer(this.step, text);
+    const { step } = this,
+      marked = { choice: markChoice, number: markNumber }[step.kind] ?? markPrediction,
+      mark = marked(step, text.trim());
     return isProblem(mark) ? mark : this.note(text, mark);
   }
 
@@ -67,7 +69,6 @@ export class Sitting {
     this.answers.length = this.marks.length = this.before;
   }
 
-  // The answers of an earlier sitting, as far as the lesson still takes them.
   resume(answers: (string | null)[]): void {
     for (const text of answers) {
       if (this.finished || isProblem(text === null ? this.skip() : this.answer(String(text)))) return;
@@ -105,14 +106,8 @@ export function standing(entry: Kept | undefined): string {
 // Marks an answer: a choice or a number by looking it up, a prediction by a measure or a statement that the page carries.
 
 const COMPARES: Record<string, string> = {
-  "==": "==",
+  ...Object.fromEntries(["==", "!=", "<=", ">=", "<", ">", "~"].map((symbol) => [symbol, symbol])),
   "=": "==",
-  "!=": "!=",
-  "<=": "<=",
-  ">=": ">=",
-  "<": "<",
-  ">": ">",
-  "~": "~",
   "is at most": "<=",
   "at most": "<=",
   "up to": "<=",
@@ -129,40 +124,25 @@ const COMPARES: Record<string, string> = {
   about: "~",
   is: "==",
 };
-const PREDICTION = new RegExp(
-  `^(.+?)\\s*(${Object.keys(COMPARES)
-    .sort((a, b) => b.length - a.length)
-    .join("|")})\\s*(\\d{1,15}(?:\\.\\d{1,15})?)\\s*([^\\s\\d]*)$`,
-);
+const SAID = Object.keys(COMPARES).sort((a, b) => b.length - a.length);
+const PREDICTION = new RegExp(`^(.+?)\\s*(${SAID.join("|")})\\s*(\\d{1,15}(?:\\.\\d{1,15})?)\\s*([^\\s\\d]*)$`);
 const STATEMENT = /^(?:(every|each|all|some|no) )?(.+?) (is|are|has|have) (not )?(.+)$/;
 const ABOUT = 0.1;
 const DIGITS = "12345678";
 const NUMERALS = "zero one two three four five six seven eight nine ten eleven twelve".split(" ");
 
-// How an answer fared, and what is said about it in sentences.
 export interface Mark {
   verdict: string;
   said: string[];
 }
 
 // Why a text is not an answer; empty where there is no more to say than what would be one.
-interface Problem {
-  problem: string;
-}
+type Problem = { problem: string };
 
-interface Measured {
-  verdict: string;
-  measured: string;
-}
+type Measured = { verdict: string; measured: string };
 
 export function isProblem(found: object): found is Problem {
   return "problem" in found;
-}
-
-function markAnswer(step: PageStep, typed: string): Mark | Problem {
-  const answer = typed.trim();
-  if (step.kind === "choice") return markChoice(step, answer);
-  return step.kind === "number" ? markNumber(step, answer) : markPrediction(step, answer);
 }
 
 function replied(reply: PageReply, answer: string): Mark {
@@ -217,7 +197,10 @@ function markPrediction(step: PageStep, answer: string): Mark | Problem {
       .replace(/\s+/g, " ")
       .trim();
   const plain = text.startsWith(region) ? text.slice(region.length).trim() : text;
-  const found = markMeasure(step.predictable.measures, plain, answer) ?? stated(step.predictable, plain);
+  const { measures, statements, texts } = step.predictable,
+    key = statementKey(statements, plain),
+    stated = key === null ? null : { verdict: statements[key][0], measured: texts[statements[key][1]] };
+  const found = markMeasure(measures, plain, answer) ?? stated;
   if (!found) return { problem: "" };
   return isProblem(found) ? found : { verdict: found.verdict, said: [`Measured: ${found.measured}. ${step.replies[""].said}`] };
 }
@@ -240,29 +223,16 @@ function markMeasure(measures: Record<string, KnownMeasure>, text: string, answe
 // What `guess/words.py` does for one measured value.
 function holds(symbol: string, value: number, { value: wanted, slack }: { value: number; slack: number }): boolean {
   const near = (room: number) => Math.abs(value - wanted) <= room * (1 + 1e-9);
-  switch (symbol) {
-    case "==":
-      return near(slack);
-    case "!=":
-      return !near(slack);
-    case "~":
-      return near(Math.max(slack, ABOUT * wanted));
-    case "<":
-      return value < wanted;
-    case "<=":
-      return value <= wanted;
-    case ">":
-      return value > wanted;
-    default:
-      return value >= wanted;
-  }
-}
-
-function stated({ statements, texts }: PagePredictable, text: string): Measured | null {
-  const found = statementKey(statements, text);
-  if (!found) return null;
-  const [verdict, at] = statements[found];
-  return { verdict, measured: texts[at] };
+  const tests: Record<string, boolean> = {
+    "==": near(slack),
+    "!=": !near(slack),
+    "~": near(Math.max(slack, ABOUT * wanted)),
+    "<": value < wanted,
+    "<=": value <= wanted,
+    ">": value > wanted,
+    ">=": value >= wanted,
+  };
+  return tests[symbol];
 }
 
 // The statement that says the same: another quantifier word, a plural, a value that no kernel has.

@@ -33,7 +33,6 @@ export function listNode(lessons: LessonPage[], kept: Record<string, Kept>, open
   return make("section", { class: "lesson", "aria-label": "Lessons" }, make("h2", {}, "Lessons"), make("p", {}, intro), list);
 }
 
-// How each question fared; `shown` is the one on the page.
 export function trackNode(sitting: Sitting, shown: number): HTMLElement {
   const item = (_: PageStep, at: number) => {
     const verdict = sitting.marks[at]?.verdict ?? "open";
@@ -180,13 +179,7 @@ const LABEL = 52,
   OUTLINED = 5;
 const KIND: Record<string, string> = { ranges: "range", ops: "op", inside: "op", calls: "call", GPU: "gpu" };
 
-interface Box {
-  label: string;
-  number: number;
-  decides: boolean;
-  x: number;
-  size: number;
-}
+type Box = { label: string; number: number; decides: boolean; x: number; size: number };
 
 function lanesNode(drawing: PageDrawing): HTMLElement {
   const svg = shapeOf("lanes-shape");

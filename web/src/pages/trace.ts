@@ -87,10 +87,7 @@ async function compare(numbers: readonly number[]): Promise<Compared> {
   return (await server.ask<{ compared: Compared }>(`compare?traces=${numbers}`, { opening: wait })).compared;
 }
 
-interface Opened {
-  entry: Entry;
-  marks: string[];
-}
+type Opened = { entry: Entry; marks: string[] };
 
 function shown(index: number, { entry, marks }: Opened, source: (facts: TraceFacts) => DataSource): Shown {
   const facts = new TraceFacts(entry);

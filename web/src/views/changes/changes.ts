@@ -131,7 +131,6 @@ class Steps {
   }
 }
 
-// Which two traces; none to choose with two.
 function pairChoice(context: Context): HTMLElement | null {
   const { compared, store, traces } = context;
   if (!compared || compared.pairs.length < 2) return null;

@@ -43,7 +43,6 @@ export function insights(context: Context): HTMLElement | null {
   return make("aside", { class: "insights", "aria-label": "Fixes and findings" }, list);
 }
 
-// Of several traces the first fix of each, in a row.
 export function firstFixes(context: Context): HTMLElement | null {
   const firsts = context.traces.map((trace) => ({ trace, fix: trace.entry.insights[0] })).filter(({ fix }) => fix && isFix(fix));
   if (context.traces.length < 2 || !firsts.length) return null;

@@ -11,7 +11,6 @@ const THINNEST = 2; // pixels: narrower parts stand together
 const LETTER = 7; // pixels of a letter, about
 const ENGINE = /^autograd::engine::evaluate_function: /; // before the name of the node: nothing else would fit into a box
 
-// What the boxes measure, and what a choice does.
 export interface Flames {
   measure: () => string; // what the whole is: `GPU time`
   text: (amount: number) => string;

@@ -17,11 +17,7 @@ const TELLS = 1.02; // times closer than this to each other are drawn nearly the
 const FAR = 25; // a hundredth of the cells may be so many times further from the least than the others
 const HEAT_HELP = "Arrows walk from cell to cell; Enter shows the ranks of a cell alone, Escape all of them.";
 
-interface Value {
-  value: number;
-  rank: number;
-  step: number;
-}
+type Value = { value: number; rank: number; step: number };
 
 type Cell = Value & { least: Value };
 type Align = "left" | "right" | "center";

@@ -49,7 +49,6 @@ export class AllocationPanel {
     );
   }
 
-  // All that are too small to be drawn one by one.
   showSmaller({ bytes, count, group }: Band, grouping: Grouping, { stack }: Part): void {
     const name = grouping.names[group];
     const said = `The page has ${numberText(stack.boxes.size.length)} of ${numberText(this.drawing.allocations)} allocations one by one.`,

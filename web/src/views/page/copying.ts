@@ -2,7 +2,6 @@
 
 import { button, make, replace } from "../../base/dom";
 
-// True when it did.
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

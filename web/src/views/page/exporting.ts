@@ -118,7 +118,6 @@ function painted(picture: Picture & { paint(pen: Pen): void; size(): Size }, at:
   return elementOf(pen.root);
 }
 
-// Pictures that can be seen now: a view in a closed tab has no size.
 function shown(context: Context): Picture[] {
   const seen = context.pictures.filter((picture) => sizeOf(picture).height > 0);
   const painted = seen.filter((picture) => "paint" in picture),

@@ -77,13 +77,12 @@ function view(context: Context, only: string): Child {
 // What a page has no room for, said where it would be seen.
 
 export function leftOut({ traces }: Context): HTMLElement | null {
-  const line = ({ facts }: Shown) =>
-    make(
-      "p",
-      { class: "faint" },
-      traces.length > 1 ? [nameOf(facts.title), ": "] : null,
-      `${numberText(facts.leftOut)} events are left out to keep this page small, GPU work last of all; foretrace serve shows every event.`,
-    );
+  const line = ({ facts }: Shown) => {
+    const whose = traces.length > 1 ? [nameOf(facts.title), ": "] : null,
+      count = numberText(facts.leftOut),
+      said = `${count} events are left out to keep this page small, GPU work last of all; foretrace serve shows every event.`;
+    return make("p", { class: "faint" }, whose, said);
+  };
   const some = traces.filter(({ facts }) => facts.leftOut);
   return some.length ? listOf("div", { class: "leftout" }, some, line) : null;
 }

@@ -141,7 +141,6 @@ export class Grid {
     this.draw();
   }
 
-  // The row of what is selected elsewhere; -1 for none.
   mark(at: number): void {
     this.marked = at;
     for (const [place, node] of this.drawn) this.showMark(node, this.rows[place]);
@@ -231,7 +230,6 @@ export class Grid {
     );
   }
 
-  // The colour of a cell is its share.
   private heat(at: number, column: number): HTMLElement {
     const node = make("td", { role: "cell", class: "heat", "data-title": this.table.columns[column].name }, this.table.cells[at][column]);
     const share = Math.min(Math.max(this.table.values[at][column] ?? 0, 0), 1) * 100;
@@ -239,7 +237,6 @@ export class Grid {
     return node;
   }
 
-  // Up and down from row to row.
   private walk(event: KeyboardEvent): void {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const row = (event.target as Element).closest("tr");

@@ -31,10 +31,7 @@ export function plot(label: string, kind: string, paint: (svg: SVGSVGElement, wi
   return { node, svg, draw };
 }
 
-interface Ticks<Domain> {
-  values: Domain[];
-  text: (value: Domain) => string;
-}
+type Ticks<Domain> = { values: Domain[]; text: (value: Domain) => string };
 
 export function xAxis<Domain extends number>(svg: SVGElement, scale: AxisScale<Domain>, y: number, ticks: Ticks<Domain>): SVGElement {
   const node = makeIn(svg, "g", { class: "axis", transform: `translate(0 ${y})` });
@@ -48,15 +45,15 @@ export function yAxis<Domain extends number>(svg: SVGElement, scale: AxisScale<D
   return node;
 }
 
-export interface Choice {
-  value: string;
-  text: string;
-}
-
 let made = 0;
 
 // Radio buttons in a row; one choice alone is none.
-export function choice(legend: string, choices: Choice[], chosen: string, onChoice: (value: string) => void): HTMLElement | null {
+export function choice(
+  legend: string,
+  choices: { value: string; text: string }[],
+  chosen: string,
+  onChoice: (value: string) => void,
+): HTMLElement | null {
   if (choices.length < 2) return null;
   made += 1;
   const buttons = choices.map(({ value, text }) => {

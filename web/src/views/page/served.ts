@@ -52,12 +52,8 @@ function memoryPages(snapshots: Listed["snapshots"]): HTMLElement | null {
 function leftOut(files: Listed["left_out"]): HTMLElement | null {
   if (!files.length) return null;
   const rows = files.map(({ label, why }) => make("li", {}, nameOf(label), ": ", nameOf(why)));
-  return make(
-    "details",
-    {},
-    make("summary", {}, `${numberText(files.length)} files named like traces cannot be read`),
-    make("ul", {}, rows),
-  );
+  const summary = make("summary", {}, `${numberText(files.length)} files named like traces cannot be read`);
+  return make("details", {}, summary, make("ul", {}, rows));
 }
 
 // SQL over the tables of a trace, the tables as CSV, the report as a page, and the way to Perfetto.
@@ -65,16 +61,9 @@ function leftOut(files: Listed["left_out"]): HTMLElement | null {
 const TABLES = ["kernels", "ops", "events", "copies", "steps", "regions"];
 const FIRST = "select short, role, count(*) as launches, sum(dur_ns) as ns from kernels group by short, role order by ns desc";
 
-interface ServedTrace {
-  number: number;
-  title: string;
-}
+type ServedTrace = { number: number; title: string };
 
-interface Rows {
-  columns: string[];
-  rows: Cell[][];
-  count: number;
-}
+type Rows = { columns: string[]; rows: Cell[][]; count: number };
 
 export function sqlTab(server: Server, traces: readonly ServedTrace[]): HTMLElement {
   return listOf("section", { class: "sql-tab" }, traces, (trace) => [

@@ -177,13 +177,7 @@ export function basis({ store, traces }: Context): HTMLElement | null {
   return make("span", { class: "basis", role: "group", "aria-label": "Times are" }, buttons);
 }
 
-interface Choice {
-  value: string;
-  text: string;
-  range: Range | null;
-}
-
-function rangesOf({ traces }: Context): Choice[] {
+function rangesOf({ traces }: Context): { value: string; text: string; range: Range | null }[] {
   const [{ entry, facts, zero }] = traces;
   const per = entry.answers?.bases[0]?.per ?? "", // a page of ranks has no answers
     unit = /^per (.+?)( of .*)?$/.exec(per)?.[1] ?? "step"; // what repeats: step, call, decode batch
@@ -203,8 +197,6 @@ function rangesOf({ traces }: Context): Choice[] {
 function same(a: Range | null, b: Range | null): boolean {
   return a === b || (a !== null && b !== null && Math.abs(a.from - b.from) < 1 && Math.abs(a.to - b.to) < 1);
 }
-
-// The keys of the viewer, and what the mouse does.
 
 const MOUSE: readonly [string, string][] = [
   ["wheel", "zoom at the pointer"],

@@ -1,6 +1,7 @@
 // An event: what it is, what launched it or what it launched, its operands; for a kernel all that is known about it.
 
 import { type Child, linkItem, make, nameOf } from "../../base/dom";
+import { isModule } from "../../base/frames";
 import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { Events } from "../../data/events";
@@ -8,7 +9,6 @@ import { kernelParts } from "./kernel";
 import { columns, head, pairs, type Select, titled } from "./parts";
 
 const MOST_LISTED = 12;
-const MODULE = "nn.Module: ";
 
 export async function eventPanel(context: Context, number: number, event: number): Promise<Child[]> {
   const trace = context.traces[number];
@@ -38,7 +38,7 @@ function about({ traces }: Context, trace: Shown, events: Events, at: number): s
 // Ops and calls; frames of Python are there on demand.
 function chainPart(events: Events, at: number, select: Select): HTMLElement | null {
   const chain = events.chain(at);
-  const isFrame = (up: number) => events.kind(up) === "python_function" && !events.name(up).startsWith(MODULE);
+  const isFrame = (up: number) => events.kind(up) === "python_function" && !isModule(events.name(up));
   const link = (up: number) => linkItem(nameOf(events.label(up), { title: events.name(up) }), () => select(events.event[up]));
   const list = (some: number[]) => make("ol", { class: "chain" }, some.map(link));
   const frames = chain.filter(isFrame);

@@ -1,6 +1,7 @@
 // A kernel: its module, queue delay, roofs, the same kernel in other steps, its findings, source and name.
 
 import { button, type Child, linkItem, make, nameOf } from "../../base/dom";
+import { frameText, isModule } from "../../base/frames";
 import { numberText, timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import type { Joins, Place } from "../../core/joins";
@@ -10,8 +11,6 @@ import type { Columns } from "../../data/columns";
 import type { Insight, KernelOrigin, NameParts, PageKernel, RoofShare } from "../../data/documents";
 import type { Events } from "../../data/events";
 import { bars, meter, pairs, type Select, small, titled } from "./parts";
-
-const MODULE = "nn.Module: ";
 
 export async function kernelParts(context: Context, trace: Shown, events: Events, at: number, select: Select): Promise<Child[]> {
   const kernel = events.kernel(at);
@@ -51,7 +50,7 @@ function moduleOf(events: Events, at: number): string {
   if (own < 0) return "";
   const name = events.facts.names[own];
   const forward = events.chain(at).some((up) => events.nameNumber[up] === own);
-  return `${name.startsWith(MODULE) ? name.slice(MODULE.length) : name}${forward ? "" : " (backward)"}`;
+  return `${isModule(name) ? frameText(name) : name}${forward ? "" : " (backward)"}`;
 }
 
 function roofPart({ colours }: Context, { roofs, role, about }: PageKernel): HTMLElement {
@@ -115,10 +114,11 @@ function stepsPart(
   { colours }: Context,
   { facts }: Shown,
   kernel: PageKernel,
-  { event, length, step }: Columns,
+  launches: Columns,
   own: number,
   select: Select,
 ): HTMLElement {
+  const { event, length, step } = launches;
   const at = event.indexOf(own);
   const inStep = (number: number) => [...event.keys()].filter((each) => step[each] === number);
   const turn = inStep(step[at]).indexOf(at);

@@ -11,7 +11,6 @@ export function head(title: Child, ...about: Child[]): HTMLElement {
   return make("header", {}, make("h3", {}, title), ...about);
 }
 
-// Sections side by side where there is room, one below the other where there is not.
 export function columns(...sections: Child[]): HTMLElement {
   return make("div", { class: "columns" }, ...sections);
 }

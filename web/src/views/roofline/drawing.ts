@@ -156,11 +156,7 @@ export interface Drawn {
   shape: SVGElement;
 }
 
-interface Disc {
-  x: number;
-  y: number;
-  r: number;
-}
+type Disc = { x: number; y: number; r: number };
 
 export function radius({ share }: Dot, { largest }: RoofPlot): number {
   return Math.max(LARGEST * Math.sqrt(share / largest), SMALLEST);
@@ -195,17 +191,8 @@ const LABELLED = 6; // kernels that are named in the plot
 const LONGEST = 26; // letters of a name
 const LINE = 13; // pixels from one label to the next
 
-interface Label {
-  x: number;
-  y: number;
-  width: number;
-}
-
-interface Room {
-  svg: SVGElement;
-  width: number;
-  height: number;
-}
+type Label = { x: number; y: number; width: number };
+type Room = Pick<Frame, "svg" | "width" | "height">;
 
 // Above its line, at the right end or where no dot is in the way.
 function peakLabel(left: number, right: number, y: number, width: number, discs: readonly Disc[], taken: Label[]): Label {
@@ -248,10 +235,7 @@ export function names(room: Room, dots: readonly Dot[], discs: readonly Disc[], 
 function beside({ x, y, r }: Disc, width: number): Label[] {
   return [0, 20, -20, 36, -36, 52, 68, 84, 100].flatMap((down) => {
     const away = r + (down ? 14 : 4);
-    return [
-      { x: x + away, y: y + 4 + down, width },
-      { x: x - away - width, y: y + 4 + down, width },
-    ];
+    return [x + away, x - away - width].map((left) => ({ x: left, y: y + 4 + down, width }));
   });
 }
 

@@ -67,7 +67,8 @@ export class Boxes {
       pen.fillStyle = fill;
       pen.fillRect(x, y, width, height);
     }
-    const mark = markOf(events, at);
+    const number = events.mark?.[at] ?? -1,
+      mark = number >= 0 ? events.facts.marks[number] : "same";
     drawMark(pen, mark, x, y, width, height, colours.ink(fill));
     if (width > 3) {
       pen.fillStyle = EDGE;
@@ -101,11 +102,6 @@ export class Boxes {
     this.pen.fillStyle = colour;
     this.pen.fillText(cutText(text, letters), from + 4, y);
   }
-}
-
-function markOf(events: Events, at: number): string {
-  const mark = events.mark?.[at] ?? -1;
-  return mark >= 0 ? events.facts.marks[mark] : "same";
 }
 
 // Lines across a kernel that changed, is new or is gone, so that it can be told without colour.

@@ -1,7 +1,6 @@
 // Moving by mouse: the wheel zooms at the pointer, Shift and the wheel pan, a drag pans, Shift and a drag select a range, a click
 // selects what is under the pointer, Alt and a click pin a track. Two fingers zoom.
 
-import type { Key } from "../../core/keys";
 import { padded, panned, whole, zoomed } from "../../core/moving";
 import { opened, type Track } from "../../core/tracks";
 import type { Range, Way } from "../../data/source";
@@ -13,14 +12,7 @@ const WHEEL = 0.002;
 const MOVED = 3; // pixels: less is a click
 const NEAR = 4;
 
-interface Drag {
-  x: number;
-  y: number;
-  range: Range;
-  scroll: number;
-  moved: boolean;
-  selects: boolean;
-}
+type Drag = { x: number; y: number; range: Range; scroll: number; moved: boolean; selects: boolean };
 
 export function listen(scene: Scene, canvas: HTMLCanvasElement, scroller: HTMLElement): void {
   let drag: Drag | null = null;
@@ -129,25 +121,24 @@ export function moveByKey(scene: Scene, node: HTMLElement): void {
   const { keys, store } = scene.context;
   const here = () => (scene.pointer ? scene.timeAt(scene.pointer.x) : (scene.range.from + scene.range.to) / 2);
   const span = () => scene.range.to - scene.range.from;
-  const add = (key: string, text: string, run: Key["run"]) => keys.add(key, text, run);
-  add("w", "zoom in at the pointer", () => scene.move(zoomed(scene.range, STEP, here())));
-  add("s", "zoom out at the pointer", () => scene.move(zoomed(scene.range, 1 / STEP, here())));
-  add("a", "move left", () => scene.move(panned(scene.range, -PAN * span())));
-  add("d", "move right", () => scene.move(panned(scene.range, PAN * span())));
-  add("f", "fit the selection; without one, where the page opened", () => fit(scene));
-  add("0", "fit the whole recording", () => scene.move(whole(scene.context.traces)));
-  add("m", "mark the time at the pointer, or remove the mark there", () => mark(scene, here()));
-  add("r", "select the range in view; again: clear it", () => {
+  keys.add("w", "zoom in at the pointer", () => scene.move(zoomed(scene.range, STEP, here())));
+  keys.add("s", "zoom out at the pointer", () => scene.move(zoomed(scene.range, 1 / STEP, here())));
+  keys.add("a", "move left", () => scene.move(panned(scene.range, -PAN * span())));
+  keys.add("d", "move right", () => scene.move(panned(scene.range, PAN * span())));
+  keys.add("f", "fit the selection; without one, where the page opened", () => fit(scene));
+  keys.add("0", "fit the whole recording", () => scene.move(whole(scene.context.traces)));
+  keys.add("m", "mark the time at the pointer, or remove the mark there", () => mark(scene, here()));
+  keys.add("r", "select the range in view; again: clear it", () => {
     if (store.state.selection?.kind === "range") store.set({ selection: null });
     else select(scene, scene.range);
   });
-  add("i", "begin a range at the pointer", () => edge(scene, here(), "from"));
-  add("o", "end the range at the pointer", () => edge(scene, here(), "to"));
-  add("p", "pin the track of the selected event, or the track whose name has the focus", () => pinChosen(scene, node));
-  add("Escape", "clear the selection", () => store.state.selection !== null && store.set({ selection: null }));
+  keys.add("i", "begin a range at the pointer", () => edge(scene, here(), "from"));
+  keys.add("o", "end the range at the pointer", () => edge(scene, here(), "to"));
+  keys.add("p", "pin the track of the selected event, or the track whose name has the focus", () => pinChosen(scene, node));
+  keys.add("Escape", "clear the selection", () => store.state.selection !== null && store.set({ selection: null }));
   const mine = (target: EventTarget | null) => target === document.body || (target instanceof Node && node.contains(target));
   const arrow = (key: string, text: string, way: Way) =>
-    add(key, text, (event) => mine(event.target) && (event.shiftKey ? nudge(scene, way) : walk(scene, way)));
+    keys.add(key, text, (event) => mine(event.target) && (event.shiftKey ? nudge(scene, way) : walk(scene, way)));
   arrow("ArrowRight", "next in launch order; with Shift: lengthen the selected range", "next");
   arrow("ArrowLeft", "previous in launch order; with Shift: shorten the selected range", "previous");
   arrow("ArrowUp", "to the caller, or to the launch of GPU work", "up");

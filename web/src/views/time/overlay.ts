@@ -30,7 +30,7 @@ export class Overlay {
     const moving = scene.visible().filter((track) => !track.pinned);
     this.clipped(scene.layout.pinnedHeight, scene.height, () => {
       for (const track of moving) this.track(track);
-      drawJoins(pen, scene.context, screenOf(scene));
+      drawJoins(scene, pen);
     });
     this.clipped(0, scene.layout.pinnedHeight, () => scene.layout.pinned.forEach((track) => this.track(track)));
     this.clipped(0, scene.height, () => {
@@ -63,8 +63,6 @@ export class Overlay {
     }
   }
 }
-
-// The frame around the selected event, and arrows from launches to GPU work, with the time in between.
 
 const HEAD = 4;
 const LETTER = 6.7; // of the font of 11 pixels
@@ -105,7 +103,6 @@ function arrow(scene: Scene, pen: Pen, related: Events, work: number, trace: num
   pen.stroke();
 }
 
-// Where an event begins on the canvas; false when its track is folded.
 function middle(scene: Scene, related: Events, at: number, trace: number): { x: number; y: number; height: number } | false {
   const place = scene.place(trace, related.lane[at], related.row[at]);
   return place ? { x: scene.x(related.start[at] - scene.context.traces[trace].zero), ...place } : false;
@@ -142,61 +139,42 @@ function frame(scene: Scene, pen: Pen, trace: number, related: Events, at: numbe
 // Ribbons between the GPU tracks of two traces that follow each other: from changed work to what stands in its place. Work that
 // is gone ends in a point, new work begins in one. What is selected is drawn strongly, also where it is the same.
 
-// Where things are on screen: the middle of a shared time, and the GPU tracks of a trace; null where these are not in view.
-interface Screen {
-  left: number;
-  right: number;
-  x(time: number): number;
-  gpu(trace: number): { top: number; bottom: number } | null;
-}
+type Span = { x: number; end: number; y: number };
 
-function screenOf(scene: Scene): Screen {
-  const gpu = (trace: number) => {
-    const own = scene.layout.moving.filter((track) => track.trace === trace && scene.isGpu(track));
-    const last = own.at(-1);
-    return last ? { top: scene.top(own[0]), bottom: scene.top(last) + last.height } : null;
-  };
-  return { left: 0, right: scene.width, x: (time) => scene.x(time), gpu };
-}
-
-interface Span {
-  x: number;
-  end: number;
-  y: number;
-}
-
-function drawJoins(pen: Pen, context: Context, screen: Screen): void {
-  for (const joins of context.joins) {
-    if (joins.pair.b !== joins.pair.a + 1) continue;
-    const above = screen.gpu(joins.pair.a),
-      below = screen.gpu(joins.pair.b);
-    if (!above || !below || below.top <= above.bottom) continue;
-    drawPair(pen, context, joins, screen, above.bottom, below.top);
+function drawJoins(scene: Scene, pen: Pen): void {
+  const gpus = (trace: number) => scene.layout.moving.filter((track) => track.trace === trace && scene.isGpu(track));
+  for (const joins of scene.context.joins) {
+    const above = gpus(joins.pair.a).at(-1),
+      [below] = gpus(joins.pair.b);
+    if (joins.pair.b !== joins.pair.a + 1 || !above || !below) continue;
+    const [top, bottom] = [scene.top(above) + above.height, scene.top(below)];
+    if (bottom > top) drawPair(scene, pen, joins, top, bottom);
   }
 }
 
-function drawPair(pen: Pen, context: Context, joins: Joins, screen: Screen, top: number, bottom: number): void {
-  const { traces, colours } = context;
+function drawPair(scene: Scene, pen: Pen, joins: Joins, top: number, bottom: number): void {
+  const { context } = scene,
+    { traces, colours } = context;
   const chosen = chosenPlace(context, joins);
   const ends = (place: Place): [Span | null, Span | null] => {
     const span = (side: 0 | 1, y: number): Span | null => {
       const part = place.sides[side];
       if (!part) return null;
       const { from, to } = shared(traces[side ? joins.pair.b : joins.pair.a], part);
-      const x = screen.x(from);
-      return { x, end: Math.max(screen.x(to), x + 1), y };
+      const x = scene.x(from);
+      return { x, end: Math.max(scene.x(to), x + 1), y };
     };
     return [span(0, top), span(1, bottom)];
   };
   pen.save();
   pen.beginPath();
-  pen.rect(screen.left, top, screen.right - screen.left, bottom - top);
+  pen.rect(0, top, scene.width, bottom - top);
   pen.clip();
   const drawn = new Set<string>(); // drawing depends on pixels, not on events
   for (const place of joins.places) {
     if (place === chosen || !joins.changed(place)) continue;
     const [above, below] = ends(place);
-    if (outside(above, below, screen)) continue;
+    if (outside(above, below, scene.width)) continue;
     const here = [above, below].map((span) => span && `${Math.round(span.x)} ${Math.round(span.end)}`).join();
     if (drawn.has(here)) continue;
     drawn.add(here);
@@ -218,9 +196,9 @@ function same(a: Range, b: Range): boolean {
   return Math.abs(a.from - b.from) < 1 && Math.abs(a.to - b.to) < 1;
 }
 
-function outside(above: Span | null, below: Span | null, { left, right }: Screen): boolean {
+function outside(above: Span | null, below: Span | null, width: number): boolean {
   const spans = [above, below].filter((span) => span !== null);
-  return spans.every((span) => span.end < left) || spans.every((span) => span.x > right);
+  return spans.every((span) => span.end < 0) || spans.every((span) => span.x > width);
 }
 
 function ribbon(pen: Pen, above: Span | null, below: Span | null, middle: number, ink: string, alpha: number): void {

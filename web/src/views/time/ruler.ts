@@ -108,7 +108,6 @@ export function minimap(scene: Scene): HTMLElement {
   return node;
 }
 
-// Whether all of it could be drawn.
 async function draw(scene: Scene, canvas: HTMLCanvasElement, all: Range, wide: number): Promise<boolean> {
   const { traces } = scene.context;
   const width = Math.max(Math.round(wide * scene.ratio), 1);

@@ -17,26 +17,22 @@ export function drawShades(scene: Scene, pen: Pen): void {
   if (selection?.kind === "finding") drawFinding(scene, pen, selection.trace, selection.rule);
 }
 
-// The gaps of a finding over the tracks of their GPU, and frames around its kernels.
 function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void {
   const shown = scene.context.traces[trace];
   const found = insightOf(shown, rule)?.place;
   if (!found) return;
   const { colours } = scene.context;
   const gpu = scene.visible().filter((track) => track.trace === trace && scene.isGpu(track));
+  const gpuOf = (track: Track) => (track.gpu >= 0 ? track.gpu : shown.facts.lanes[track.lane].gpu_number);
   const near = ([from, to]: readonly number[]) => to - shown.zero >= scene.range.from && from - shown.zero <= scene.range.to;
   const each = (range: readonly number[], colour: string, number: number | null) => {
-    for (const track of gpu.filter((one) => number === null || number === gpuOf(scene, one))) {
+    for (const track of gpu.filter((one) => number === null || number === gpuOf(one))) {
       const own = { from: range[0] - shown.zero, to: range[1] - shown.zero };
       shade(scene, pen, own, scene.top(track), scene.top(track) + track.height, colour);
     }
   };
   for (const gap of found.shades.filter(near)) each(gap, colours.of("warn"), gap[2] ?? null);
   for (const [, from, to] of found.events.filter(([, ...range]) => near(range))) each([from, to], colours.of("accent"), null);
-}
-
-function gpuOf(scene: Scene, track: Track): number | null {
-  return track.gpu >= 0 ? track.gpu : (scene.shown(track).facts.lanes[track.lane].gpu_number ?? null);
 }
 
 function shade(scene: Scene, pen: Pen, { from, to }: Range, top: number, bottom: number, colour: string): void {
@@ -90,7 +86,6 @@ export function drawMarks(scene: Scene, pen: Pen): void {
   pen.setLineDash([]);
 }
 
-// On the ruler: flags of the marks, and a line along the selected range.
 export function drawOnRuler(scene: Scene, pen: Pen, height: number): void {
   const { colours, store } = scene.context;
   const { selection, marks } = store.state;

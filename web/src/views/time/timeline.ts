@@ -69,8 +69,7 @@ export function timeline(context: Context): HTMLElement {
 }
 
 function tip(scene: Scene, canvas: HTMLCanvasElement, waiting: Waiting): HTMLElement {
-  const node = make("div", { class: "tip", "aria-hidden": "true" });
-  node.hidden = true;
+  const node = make("div", { class: "tip", "aria-hidden": "true", hidden: "" });
   const hide = () => {
     node.hidden = true;
   };

@@ -15,10 +15,7 @@ const APART = 5; // pixels from line to line
 const THICK = 1.6;
 const LEAST = 0.02; // of a pixel: less idle time is not drawn
 
-interface IdleShare {
-  cause: string;
-  share: Float64Array; // of each pixel
-}
+type IdleShare = { cause: string; share: Float64Array }; // of each pixel
 
 export class Waiting {
   readonly node = make("canvas", { class: "waiting", "aria-hidden": "true" });
@@ -48,7 +45,6 @@ export class Waiting {
     this.scene.redraw();
   }
 
-  // The idle share of each pixel of a strip by cause.
   of(track: Track, width: number): IdleShare[] {
     const { scene } = this;
     const shown = scene.shown(track);
