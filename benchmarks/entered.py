@@ -19,7 +19,7 @@ import foretrace
 HOME = Path(foretrace.__file__).parent
 COMMANDS = (
     ("look", "llama"),
-    ("check", "llama", "-g", "kernels <= 200"),
+    ("check", "llama", "kernels <= 200"),
     ("compare", "llama", "llama_compiled"),
 )
 # Its last line lists the files of the code that ran, below what the command itself prints.

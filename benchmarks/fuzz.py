@@ -65,10 +65,10 @@ SOURCE = str(Path(ft.__file__).parent)
 PARTS = ("regions", "steps", "kernels", "ops", "modules", "findings")
 GUESSES = (
     "kernels == 5",
-    "gelu and mul are fused",
-    "per step: gpu busy < 50%",
-    "every kernel is launched by aten::mm",
-    "the step is host-bound",
+    "fused(gelu, mul)",
+    "gpu.busy < 50%",
+    "under(kernel, aten::mm)",
+    "bound == host",
 )
 RUN = '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 100000.0}}'
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

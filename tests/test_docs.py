@@ -25,6 +25,9 @@ import foretrace
 from corpus.places import PUBLIC
 from foretrace.base import budget, plugins, tables
 from foretrace.base.budget import Limits, parse_limits
+from foretrace.check.jobs import JOB, TRIES
+from foretrace.check.marking import read
+from foretrace.check.quantities import QUANTITIES
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.look.fixes import predicted
@@ -280,12 +283,51 @@ def test_the_worked_example_of_a_column_is_in_every_answer(tmp_path: Path) -> No
     head, *rows = csv.reader(answer("export", "mlp_eager", "--to", "csv").splitlines())
     assert str(wanted) in {row[head.index("intensity")] for row in rows}
     for least, verdict in ((500, "hit"), (600, "miss")):
-        guess = f"every gemm has intensity > {least}"
-        (marked,) = json.loads(answer("check", "mlp_eager", "--json", "-g", guess))["guesses"]
+        prediction = f"intensity(gemm) > {least}"
+        (marked,) = json.loads(answer("check", "mlp_eager", "--json", prediction))["guesses"]
         assert marked["verdict"] == verdict
     page = tmp_path / "report.html"
     answer("report", "mlp_eager", "-o", str(page))
     assert f'"intensity":{wanted}' in page.read_text()
+
+
+def test_the_worked_example_of_a_quantity_decides_predictions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(QUANTITIES, "short_kernels", QUANTITIES["kernels"])  # gone afterwards
+    _worked_example("short_kernels")
+    trace = foretrace.open("mlp_eager", cache=False)
+    texts = ["short_kernels == 0", "in step 3: short_kernels > 0", "total.short_kernels < 1"]
+    marked = foretrace.check(trace, texts)
+    assert [each.verdict for each in marked] == ["hit", "miss", "hit"]
+    (marked,) = foretrace.check("llama", ["short_kernels > 170"])
+    assert (marked.verdict, marked.measured) == ("miss", "165")
+
+
+def test_the_table_of_quantities_is_that_of_the_code() -> None:
+    assert _tool("quantities_page").refreshed(_page("check.md")) == _page("check.md"), (
+        "run `make pages`"
+    )
+
+
+def test_every_quantity_of_a_job_and_of_tries_is_documented() -> None:
+    named = set(re.findall(r"`([a-z_.]+)[(`]", _page("check.md")))
+    assert {*JOB, *TRIES} <= named
+
+
+def test_the_expressions_of_the_page_can_be_read() -> None:
+    """Each piece of code in docs/check.md that compares something in a trace."""
+    page = re.sub(
+        r"```.*?```|, and between two results.*?`lost > 0`", "", _page("check.md"), flags=re.DOTALL
+    )
+    texts = [
+        text
+        for text in re.findall(r"`([^`]+)`", page.partition("## Jobs")[0])
+        if re.search(r"\w.* (?:[<>]=?|==|~|in) [\w(]", text) and "foretrace" not in text
+    ]
+    assert len(texts) > 15
+    for text in texts:
+        read(text)
 
 
 def test_every_limit_is_documented_with_its_default() -> None:

@@ -24,10 +24,10 @@ import pytest
 
 import foretrace
 from foretrace.base.files import DRAFT
-from foretrace.check.snapshots import SnapshotFile
 from foretrace.cli import main
 from foretrace.read import cache, recordings
 from foretrace.record.profiling import export
+from foretrace.record.snapshots import SnapshotFile
 from sweep import FULL
 
 LINEAR = recordings.traces()["linear_compiled"]
@@ -125,7 +125,7 @@ def place(
 
 COMMANDS = {
     "look": ["look", str(LINEAR), "--json"],
-    "check": ["check", str(LINEAR), "-g", "kernels > 0"],
+    "check": ["check", str(LINEAR), "total.kernels > 0"],
     "report": ["report", str(LINEAR), "-o", "{out}/r.html", "--overwrite", "--no-cache"],
     "perfetto": [
         *("export", str(LINEAR), "--to", "perfetto", "--annotated", "-o", "{out}/t.json.gz"),

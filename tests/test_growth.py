@@ -35,9 +35,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "report": ("report", TRACE, "-o", OUT + ".html"),
     "share": ("export", TRACE, "--to", "shared", "-o", OUT),
     "compare": ("compare", TRACE, "{other}", "--all"),
-    "check": ("check", TRACE, "-g", "kernels < 9", "-g", "host-bound", "--all"),
+    "check": ("check", TRACE, "total.kernels < 9", "bound == host", "--all"),
     "csv": ("export", TRACE, "--to", "csv", "-o", OUT + ".csv"),
-    "guess": ("check", TRACE, "--write"),
+    "guess": ("check", TRACE),
     "lesson": ("lesson", TRACE, "--json"),
     "job": ("job", "{job}", "--json", "--html", OUT + ".html"),
 }

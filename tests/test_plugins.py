@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from foretrace.base import errors, plugins
-from foretrace.check import kinds, marking
 from foretrace.cli import main
 from foretrace.learn.ladder import rungs
 from foretrace.look import rules as analyses
@@ -75,14 +74,11 @@ GROUPS: dict[str, Callable[[], Sequence[object]]] = {
     "costs": costs.kinds,
     "analyses": analyses.rules,
     "groups": groups.every,
-    "guesses": kinds.every,
-    "reasons": marking.every_reason,
     "rungs": rungs,
 }
 CACHES = (
     families.every, families.decode, devices.every, costs.kinds, costs._price, costs._prices,
-    costs._shares, analyses.rules, groups.every, kinds.every, kinds.patterns,
-    marking.every_reason, marking._others,
+    costs._shares, analyses.rules, groups.every,
 )  # fmt: skip
 
 
@@ -143,7 +139,7 @@ def test_every_command_answers_with_broken_plugins(
     """105 of 343 runs ended with a broken plugin; the answers are those without it."""
     commands = [
         ["look", MLP, "--json"],
-        ["check", MLP, "-g", "kernels == 5", "-g", "in mlp_fwd: 3 gemm"],
+        ["check", MLP, "total.kernels == 5", "in mlp_fwd: count(gemm) == 3"],
         ["compare", MLP, MLP],
         ["export", MLP, "--to", "csv"],
         ["explain", "gemm_kernel"],
@@ -164,7 +160,6 @@ AT_WORK = {
     "groups": "from foretrace.trace.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
     "costs": "from foretrace.work.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
     "analyses": "from foretrace.look.rules import Rule\nTHING = Rule('frob', 'frobs', fail)",
-    "reasons": "from foretrace.check.kinds import Reason\nTHING = Reason('frob', fail, '', '', '')",
 }
 
 
@@ -176,8 +171,7 @@ def test_a_plugin_that_fails_at_work_is_named(
     """It is skipped, the rest of the answer stands."""
     works = f"raise {problem}" if problem else "return 3j"
     install(f"def fail(*given):\n    {works}\n{AT_WORK[group]}", group)
-    command = ["check", MLP, "-g", "kernels == 4"] if group == "reasons" else ["look", MLP]
-    assert main([*command, "--no-cache", "--json"]) == (1 if group == "reasons" else 0)
+    assert main(["look", MLP, "--no-cache", "--json"]) == 0
     shown = capsys.readouterr()
     document = json.loads(shown.out)
     if group == "analyses":  # a rule that crashes is part of the answer
@@ -188,19 +182,38 @@ def test_a_plugin_that_fails_at_work_is_named(
     assert shown.err.count("\n") == 1
 
 
-def test_a_kind_of_prediction_that_fails_hides_no_other(
-    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = (
-        "from foretrace.check.kinds import GuessKind\n"
-        "def fail(*given):\n    raise ValueError('no')\n"
-        "THING = GuessKind('frob', 0, ('frobs',), fail)"
-    )
-    install(source, "guesses")
-    assert main(["check", MLP, "-g", "frobs", "-g", "kernels == 15", "--json"]) == 2
-    first, second = json.loads(capsys.readouterr().out)["guesses"]
-    assert (first["verdict"], second["verdict"]) == ("error", "hit")
-    assert "frob failed: ValueError: no" in first["why"]
+QUANTITY = """
+from foretrace.check.judging import Value
+from foretrace.check.language import Reads
+from foretrace.check.quantities import Quantity
+
+def frobs(window):
+    "Frobs of a step."
+    return Value(3, 3)
+
+def fail(window):
+    raise ValueError("no")
+
+FROBS = Quantity("frobs", "count", Reads(), frobs)
+FAILS = Quantity("fails", "count", Reads(), fail)
+"""
+
+
+def test_a_package_brings_a_quantity(tmp_path: Path) -> None:
+    """One that fails costs a line, and hides no other."""
+    (tmp_path / "frobs.py").write_text(QUANTITY)
+    about = tmp_path / "frobs-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: frobs\nVersion: 1.0\n")
+    names = "frobs = frobs:FROBS\nfails = frobs:FAILS\n"
+    (about / "entry_points.txt").write_text(f"[foretrace.quantities]\n{names}")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    texts = ["frobs == 3", "fails == 3", "total.kernels == 15"]
+    command = [sys.executable, "-m", "foretrace", "check", MLP, *texts, "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    marks = [each["verdict"] for each in json.loads(done.stdout)["guesses"]]
+    assert marks == ["hit", "unknown", "hit"]
+    assert "fails (frobs:FAILS, in foretrace.quantities) failed: ValueError: no" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -109,5 +109,5 @@ def test_names_and_paths_do_for_traces_and_results_print_as_the_screen(
     assert str(foretrace.look("mlp_eager")).split() == printed("look", "mlp_eager")
     found = foretrace.compare("mlp_eager", Path(foretrace.open("mlp_compiled").path))
     assert str(found).split() == printed("compare", "mlp_eager", "mlp_compiled")
-    assert str(foretrace.check("mlp_eager", "kernels == 5 per step")).startswith("1 guess: 1 hit")
+    assert str(foretrace.check("mlp_eager", "kernels == 5")).startswith("1 prediction: 1 hit")
     assert str(foretrace.findings("mlp_eager")).startswith("Compiling can help")

@@ -8,7 +8,7 @@ import pytest
 
 import foretrace
 import foretrace.check.lines
-import foretrace.check.snapshots
+import foretrace.record.snapshots
 from foretrace.base.errors import UsageError
 
 pytest_plugins = "pytester"
@@ -18,7 +18,7 @@ MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
 # Everything is loaded once, here: a run inside this one takes back what it imports, and numpy
 # cannot be imported twice.
 foretrace.check(foretrace.open(MLP, cache=False), "in nowhere: kernels == 0")
-foretrace.check(foretrace.open(MLP, cache=False), "kernels == 0")
+foretrace.check(foretrace.open(MLP, cache=False), "total.kernels == 0")
 KERNELS = "__kernels__/test_it/test_it.sm90.txt"
 OTHERS = ("unraisableexception", "threadexception", "hypothesispytest", "anyio")
 FEWER = [part for name in OTHERS for part in ("-p", f"no:{name}")]
@@ -48,18 +48,20 @@ def _test(pytester: pytest.Pytester, body: str, marks: str = "", trace: Path = M
 def test_a_hit_passes_and_is_counted(pytester: pytest.Pytester) -> None:
     _test(
         pytester,
-        "t.check('in mlp_fwd: kernels == 5', 'every gemm has layout tn')\nassert "
-        "t.expect.each_step.gemm == 3",
+        "t.check('in mlp_fwd: kernels == 5', 'layout(gemm) == tn')\nassert "
+        "t.expect.count('gemm') == 3",
     )
     result = run(pytester, "--strict-markers")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*foretrace*", "1 trace, 2 guesses: 2 hit, 0 missed, 0 unknown"])
+    result.stdout.fnmatch_lines(
+        ["*foretrace*", "1 trace, 2 predictions: 2 hit, 0 missed, 0 unknown"]
+    )
 
 
 def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester) -> None:
     _test(
         pytester,
-        "t.check('in mlp_fwd: kernels == 5')\nt.check('in mlp_fwd: gelu and mul are fused', "
+        "t.check('in mlp_fwd: kernels == 5')\nt.check('in mlp_fwd: fused(gelu, mul)', "
         "reason='they were')",
     )
     result = run(pytester)
@@ -68,10 +70,10 @@ def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester)
         [
             "*- foretrace -*",
             "hit     in mlp_fwd: kernels == 5",
-            "MISS    in mlp_fwd: gelu and mul are fused",
+            "MISS    in mlp_fwd: fused(gelu, mul)",
             "*expected because: they were",
             "*33.2 us  gelu * aten::gelu",
-            "*1 trace, 2 guesses: 1 hit, 1 missed*",
+            "*1 trace, 2 predictions: 1 hit, 1 missed*",
         ]
     )
 
@@ -82,10 +84,10 @@ def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester)
         ("@pytest.mark.max_kernels(5)", "passed"),
         ("@pytest.mark.max_kernels(4)", "failed"),
         ("@pytest.mark.no_sync", "passed"),
-        ("@pytest.mark.guess('gelu and mul are not fused', 'per step: gemm == 3')", "passed"),
-        ("@pytest.mark.guess('gelu and mul are fused', reason='x')", "failed"),
+        ("@pytest.mark.predict('not fused(gelu, mul)', 'count(gemm) == 3')", "passed"),
+        ("@pytest.mark.predict('fused(gelu, mul)', reason='x')", "failed"),
         ("@pytest.mark.max_kernels(4)\n@pytest.mark.no_sync", "failed"),
-        ("@pytest.mark.guess('kernls == 5')", "failed"),
+        ("@pytest.mark.predict('kernls == 5')", "failed"),
         ("@pytest.mark.max_kernels()", "failed"),
     ],
 )
@@ -98,30 +100,30 @@ def test_marks(pytester: pytest.Pytester, marks: str, outcome: str) -> None:
     ("policy", "outcome"), [("report", "passed"), ("skip", "skipped"), ("fail", "failed")]
 )
 def test_unknown_is_said(pytester: pytest.Pytester, policy: str, outcome: str) -> None:
-    _test(pytester, "t.check('peak memory < 6 GB')")
+    _test(pytester, "t.check('peak < 6 GB')")
     pytester.makeini(f"[pytest]\nforetrace_unknown = {policy}")
     result = run(pytester)
     result.assert_outcomes(**{outcome: 1})
     result.stdout.fnmatch_lines(
-        ["unknown  test_it.py::test_it: peak memory < 6 GB: no GPU memory events*"]
+        ["unknown  test_it.py::test_it: peak < 6 GB: no GPU memory events*"]
     )
 
 
 def test_unknown_fails_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    _test(pytester, "t.check('peak memory < 6 GB')")
+    _test(pytester, "t.check('peak < 6 GB')")
     run(pytester).assert_outcomes(passed=1)
     monkeypatch.setenv("CI", "true")
     run(pytester).assert_outcomes(failed=1)
     run(pytester, "--foretrace-unknown=report").assert_outcomes(passed=1)
 
 
-def test_a_guess_that_cannot_be_parsed_fails_and_the_others_are_marked(
+def test_a_prediction_that_cannot_be_parsed_fails_and_the_others_are_marked(
     pytester: pytest.Pytester,
 ) -> None:
-    _test(pytester, "t.check('fused', 'kernels == 15')")
+    _test(pytester, "t.check('fused', 'total.kernels == 15')")
     result = run(pytester)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["ERROR   fused", "*`gelu and mul are fused`", "hit     kernels*"])
+    result.stdout.fnmatch_lines(["ERROR   fused", "*`fused`*", "hit     total.kernels*"])
 
 
 def test_a_snapshot_is_written_then_the_same_then_changed(pytester: pytest.Pytester) -> None:
@@ -190,7 +192,7 @@ def test_with_xdist(pytester: pytest.Pytester) -> None:
         def test_mlp(kernel_trace, n):
             t = kernel_trace({str(MLP)!r})
             kernels = 5 if n else 4
-            t.check(f"in mlp_fwd: kernels == {{kernels}}", "peak memory < 6 GB")
+            t.check(f"in mlp_fwd: kernels == {{kernels}}", "peak < 6 GB")
             t.check_snapshot()
     """
     )
@@ -200,8 +202,8 @@ def test_with_xdist(pytester: pytest.Pytester) -> None:
         [
             "*- foretrace -*",
             "MISS    in mlp_fwd: kernels == 4",
-            "6 traces, 17 guesses: 10 hit, 1 missed, 6 unknown; snapshots: 5 written",
-            "unknown  test_many.py::test_mlp?0?: peak memory < 6 GB*",
+            "6 traces, 17 predictions: 10 hit, 1 missed, 6 unknown; snapshots: 5 written",
+            "unknown  test_many.py::test_mlp?0?: peak < 6 GB*",
         ]
     )
     shots = sorted(path.name for path in (pytester.path / "__kernels__" / "test_many").iterdir())
@@ -288,9 +290,9 @@ class TestWithTorch:
         with torch.no_grad(), kernel_trace(warmup=2, steps=1) as t:
             for _ in t:
                 run(x)
-        fused, count = ("fused", 4) if os.environ["WAY"] == "compiled" else ("not fused", 5)
-        t.check(f"gelu and mul are {fused}", "aten::mm == 3", f"cpu kernels == {count}",
-                "per step: kernels == 5")
+        fused, count = ("", 4) if os.environ["WAY"] == "compiled" else ("not ", 5)
+        t.check(f"{fused}fused(gelu, mul)", "calls(aten::mm) == 3", f"kernels == {count}",
+                "gpu.busy > 1%")
         t.check_snapshot()
         """
         )
@@ -303,8 +305,8 @@ class TestWithTorch:
         )
         result.stdout.fnmatch_lines(
             [
-                "1 trace, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
-                "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*",
+                "1 trace, 4 predictions: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
+                "unknown  test_mlp.py::test_mlp: gpu.busy > 1%: no GPU events*",
                 "eager 0",
                 "*- foretrace -*",
                 "test_mlp.cpu-torch*:",
@@ -361,7 +363,7 @@ class TestWithTorch:
             exec(body, {"t": t, "work": lambda: done.append(torch.ones(2) * 3)})
         assert len(done) == rounds
         assert t.trace.steps["name"].to_list()[:3] == steps
-        [verdict] = t.check("per step: aten::mul <= 1")
+        [verdict] = t.check("calls(aten::mul) <= 1")
         assert verdict.verdict == "hit"
 
     def test_a_block_without_rounds_says_that_nothing_was_warm(self, kernel_trace: object) -> None:
@@ -386,14 +388,12 @@ class TestWithTorch:
         verdicts = foretrace.check(
             t.trace,
             [
-                "kernels <= 5",
-                "per step: sync == 0",
-                "no memcpy",
-                "gpu idle < 10%",
-                "bound is overhead",
-                "no kernel is fp32 gemm",
-                "launches < 9",
-                "gpu time < 1 s",
+                "waits == 0",
+                "total.memcpys == 0",
+                "gpu.idle < 10%",
+                "bound == host",
+                "total.launches < 9",
+                "total.gpu.time < 1 s",
             ],
         )
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}

@@ -23,7 +23,8 @@ from foretrace.base.version import __version__
 
 if TYPE_CHECKING:
     from foretrace.base.errors import ForetraceError, MissingError, TraceError, UsageError
-    from foretrace.check import check, expect
+    from foretrace.check import check
+    from foretrace.check.expecting import expect
     from foretrace.check.verdict import Verdict
     from foretrace.compare import Comparison, compare
     from foretrace.learn.lessons.lesson_page import lesson
@@ -42,7 +43,8 @@ _PLACES = {
     "look": "look",
     "look.documents": "Finding Look",
     "look.savings": "findings",
-    "check": "check expect",
+    "check": "check",
+    "check.expecting": "expect",
     "check.verdict": "Verdict",
     "compare": "Comparison compare",
     "record.profiling": "capture handler",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,6 @@ import foretrace as ft
 from foretrace.trace.trace import Trace
 from opened_traces import open_made, opened
 
-_EXAMPLES = Path(__file__).with_name("examples.toml")
-# kind of prediction -> {text: meaning}
-EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
-TEXTS = [text for examples in EXAMPLES.values() for text in examples]
 H200 = Path(ft.__file__).parent / "read/recordings/h200"
 
 

@@ -67,7 +67,7 @@ TIME, KERNELS = AskedForecast("gpu_ns", "", 234e3), AskedForecast("kernels", "",
 def test_what_an_answer_means(
     question: AskedForecast, answer: str, meant: tuple[float, float]
 ) -> None:
-    assert question.guess(answer) == pytest.approx(meant)
+    assert question.answer(answer) == pytest.approx(meant)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_an_answer_means(
 )
 def test_what_is_no_answer(answer: str) -> None:
     with pytest.raises(UsageError, match=r"enter a number and its unit|a factor of two apart"):
-        TIME.guess(answer)
+        TIME.answer(answer)
 
 
 def test_answers_are_kept_until_the_next_trace_is_there(tmp_path: Path, capsys: Out) -> None:

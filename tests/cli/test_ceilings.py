@@ -30,7 +30,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COMMANDS = {
     "look": ["look", MLP],
     "compare": ["compare", MLP, MLP],
-    "check": ["check", MLP, "-g", "kernels < 5"],
+    "check": ["check", MLP, "total.kernels < 5"],
     "report": ["report", MLP, "-o", "OUT/r.html"],
     "share": ["export", MLP, "--to", "shared", "-o", "OUT"],
     "perfetto": [

@@ -106,7 +106,7 @@ def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
         (["look", MLP, "--limit", "depth=x"], "depth"),
         (["look", MLP, "--limit", "depth=0"], "depth"),
         (["look", MLP, "--json", "--markdown"], "choose one of --json and --markdown"),
-        (["check", MLP, "--write", "-g", "kernels == 5"], "--write writes predictions"),
+        (["check", MLP, "--against", MLP], "give predictions, or the trace alone"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], said: str, capsys: Said) -> None:

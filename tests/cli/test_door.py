@@ -18,7 +18,7 @@ COMMANDS = {
     "look": ("look", "{}"),
     "look --fixes": ("look", "{}", "--fixes"),
     "compare": ("compare", "{}", "{}"),
-    "check": ("check", "{}", "-g", "kernels > 0"),
+    "check": ("check", "{}", "kernels > 0"),
     "report": ("report", "{}", "-o", "{out}"),
     "serve": ("serve", "{}", "--no-browser"),
     "why": ("why", "{}"),

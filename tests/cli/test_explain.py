@@ -180,8 +180,8 @@ def test_explain_says_what_the_file_says(capsys: pytest.CaptureFixture[str]) -> 
     [
         ("addmm", "aten::addmm (op): its kernels have the role gemm"),
         ("aten::view", "aten::view (op): changes how memory is seen"),
-        ("gemm", "gemm (quantity): predictions count kernels, role gemm"),
-        ("waits", "waits (quantity): Whether the GPU waits for something on the host"),
+        ("gemm", "gemm (quantity): what a quantity is of"),
+        ("waits", "waits (quantity): Stops of the host until the GPU has finished"),
         ("look", "SCHEMA foretrace docs schema look"),
         ("cuda_graph", "cuda_graph (fix): Launch a step as one CUDA graph"),
         ("gemm_kernel", "oneDNN GEMM · family xpu · role gemm"),
@@ -206,10 +206,10 @@ def test_explain_knows_words_of_every_kind(
 
 
 def test_a_word_of_several_kinds_says_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "inference_mode", "memory"]) == 0
+    assert main(["explain", "inference_mode", "peak"]) == 0
     out = capsys.readouterr().out
     assert "inference_mode (fix)" in out
-    assert "memory (quantity)" in out
+    assert "peak (quantity)" in out
     assert main(["explain", "softmax", "--json"]) == 0
     kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)["entries"]]
     assert kinds == ["quantity", "op"]

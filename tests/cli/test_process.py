@@ -129,7 +129,7 @@ def test_a_signal_while_tables_are_saved_leaves_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """Interrupting while tables are saved left a draft in the cache."""
-    command = [sys.executable, "-c", SLOW, "check", MLP, "-g", "kernels > 0"]
+    command = [sys.executable, "-c", SLOW, "check", MLP, "total.kernels > 0"]
     env = {**os.environ, "FORETRACE_CACHE": str(tmp_path)}
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env) as process:
         assert process.stdout is not None

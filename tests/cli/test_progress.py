@@ -40,7 +40,7 @@ def on_a_terminal(*arguments: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("command", ["look", "export", "check"])
 def test_bytes_and_phases_are_shown_and_cleared(command: str) -> None:
-    more = {"check": ["-g", "kernels > 0"], "export": ["--to", "csv"]}.get(command, [])
+    more = {"check": ["total.kernels > 0"], "export": ["--to", "csv"]}.get(command, [])
     out, seen = on_a_terminal(command, str(TRACE), "--no-cache", *more)
     size = bytes_text(TRACE.stat().st_size)
     assert f"reading {size} of {size}: " in seen

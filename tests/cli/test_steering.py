@@ -126,7 +126,7 @@ WRONG = {
     'ignore = ["casts"]': "ignore must be a table of rules and reasons",
     'ignore = {casts = ""}': "ignore must be a table of rules and reasons",
     "select = 3": "select must be a list of rules",
-    "fail-if = 'gpu > 2x'": "fail-if must be a list of conditions",
+    "fail-if = 'kernels > 2'": "fail-if must be a list of conditions",
     'traces = ["a"]': "traces must be a folder",
     'ingore = {casts = "x"}': "ingore: no such key; did you mean ignore?",
     'ignore = {cast = "x"}': "ignore: no rule or fix 'cast'; did you mean casts",
@@ -184,14 +184,16 @@ def test_thresholds_of_the_file_judge_a_comparison(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = ["compare", "mlp_compiled", "mlp_eager"]
-    write(project, 'fail-if = ["gpu > 1.05x", "exposed > 1.1x"]')  # the second is about jobs
+    write(
+        project, 'fail-if = ["gpu.time > 1.05 * a.gpu.time", "exposed > 10%"]'
+    )  # the second is about jobs
     assert main(pair) == 1
-    assert "FAIL  gpu > 1.05x" in capsys.readouterr().err
+    assert "FAIL  gpu.time > 1.05 * a.gpu.time" in capsys.readouterr().err
     assert main([*pair, "--isolated"]) == 0
-    assert main([*pair, "--fail-if", "gpu > 2x"]) == 0
+    assert main([*pair, "--fail-if", "gpu.time > 2 * a.gpu.time"]) == 0
     write(project, 'fail-if = ["gpu over the moon"]')
     assert main(pair) == 2
-    assert "tool.foretrace.fail-if: cannot parse 'gpu over the moon'" in capsys.readouterr().err
+    assert "tool.foretrace.fail-if: cannot read 'gpu over the moon'" in capsys.readouterr().err
 
 
 def test_commands_without_a_folder_take_the_project_s(

@@ -35,20 +35,24 @@ def test_many_traces_have_one_row_each(capsys: pytest.CaptureFixture[str]) -> No
     assert "G 209 us 0.89x 597 us 2.05x 609 us 1.89x 4" in rows
 
 
+GPU, HOST = "gpu.time > 1.05 * a.gpu.time", "host.time > 1.05 * a.host.time"
+
+
 def test_fail_if_decides_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(
-        capsys, EAGER, COMPILED, "--json", "--fail-if", "gpu > 1.05x", "--fail-if", "cpu > 1.05x"
-    )
+    code, out, err = run(capsys, EAGER, COMPILED, "--json", "--fail-if", GPU, "--fail-if", HOST)
     assert code == 1
     json.loads(out)
     assert err.splitlines() == [
-        "ok  gpu > 1.05x: gpu is 234 us in A and 206 us in B (0.88x; noise 0.3%)",
-        "FAIL  cpu > 1.05x: cpu is 291 us in A and 423 us in B (1.45x; noise 28.6%)",
+        f"ok  {GPU}: measured 206 us, 246 us",
+        f"FAIL  {HOST}: measured 423 us, 306 us",
     ]
-    assert run(capsys, EAGER, COMPILED, "--fail-if", "gpu > 1.05x")[0] == 0
-    code, out, err = run(capsys, EAGER, COMPILED, "--fail-if", "gpuu > 1.05x")
+    assert run(capsys, EAGER, COMPILED, "--fail-if", GPU)[0] == 0
+    code, out, err = run(capsys, EAGER, COMPILED, "--fail-if", "gpuu.time > 1 ms")
     assert (code, out) == (2, "")
-    assert "\n  gpuu > 1.05x\n  ^^^^ `gpuu` is not understood" in err
+    assert (
+        "no quantity `gpuu.time`; `foretrace explain` lists the quantities\n  gpuu.time > 1 ms\n  ^"
+        in err
+    )
 
 
 def test_nothing_to_compare_is_refused_with_the_reason(
@@ -122,12 +126,12 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], given: tuple[str, ...],
 
 
 def test_markdown_has_the_conditions(capsys: pytest.CaptureFixture[str]) -> None:
-    limits = ("--fail-if", "gpu > 1.05x", "--fail-if", "kernels > 9")
+    limits = ("--fail-if", GPU, "--fail-if", "total.kernels > 20")
     code, out, err = run(capsys, COMPILED, EAGER, "--markdown", *limits)
     assert code == 1
-    assert "**FAIL**: gpu \\> 1.05x: gpu is 206 us in A and 234 us in B" in out
-    assert "**ok**: kernels \\> 9" in out
-    assert err.splitlines()[1].startswith("ok  kernels > 9")
+    assert "**FAIL**: gpu.time \\> 1.05 \\* a.gpu.time: measured 234 us, 216 us" in out
+    assert "**ok**: total.kernels \\> 20" in out
+    assert err.splitlines()[1].startswith("ok  total.kernels > 20")
 
 
 def test_gpu_only_and_host_only_traces_compare(

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.base.tables import encode, marked, text
-from foretrace.check import GuessError
-from foretrace.compare.fail_if import parse_gate
+from foretrace.compare.fail_if import condition as read_condition
+from foretrace.compare.fail_if import of_jobs
 from foretrace.compare.jobs import CompareJobsDocument, compare_jobs, page
 from foretrace.jobs.documents import JobDocument
 from job_documents import MS, job_document
@@ -75,28 +75,24 @@ def test_a_faster_network_is_named() -> None:
 @pytest.mark.parametrize(
     ("condition", "met", "text"),
     [
-        ("step > 1.05x", True, "step is 10.0 ms in A and 12.0 ms in B (1.20x; noise 0.4%)"),
-        ("step time > 1.5x", False, "step is 10.0 ms in A and 12.0 ms in B (1.20x; noise 0.4%)"),
-        ("wait > 1 ms", True, "wait is 0 ns in A and 1.50 ms in B (new; noise 0.1%)"),
-        (
-            "idle > 2x of A",
-            False,
-            "idle is 1.00 ms in A and 1.00 ms in B (1.00x; noise 0.2%, within the noise)",
-        ),
+        ("step.time > 1.05 * a.step.time", True, "measured 12.0 ms, 10.5 ms"),
+        ("step.time > 1.5 * a.step.time", False, "measured 12.0 ms, 15.0 ms"),
+        ("wait.time > 1 ms", True, "measured 2.00 ms"),
+        ("idle > 2 * a.idle", False, "measured 8.3%, 20.0%"),
     ],
 )
 def test_a_condition_on_two_jobs(condition: str, met: bool, text: str) -> None:
-    found = compare_jobs(job_document(slow=None), job_document())
-    outcome = parse_gate(condition, "jobs").check(found)
+    given = [read_condition(condition, "jobs")]
+    (outcome,) = of_jobs(given, job_document(slow=None), job_document())
     assert (outcome.met, outcome.text) == (met, text)
 
 
 def test_a_condition_on_traces_is_none_on_jobs() -> None:
-    with pytest.raises(GuessError, match="--fail-if cannot be parsed"):
-        parse_gate("gpu > 1.05x", "jobs")
-    nothing = compare_jobs(job_document(), replace(job_document(), cells=[]))
-    with pytest.raises(UsageError, match="step is not recorded in both jobs"):
-        parse_gate("step > 1x", "jobs").check(nothing)
+    with pytest.raises(UsageError, match="--fail-if cannot be read"):
+        read_condition("gpu.time > 1.05 * a.gpu.time", "jobs")
+    nothing = replace(job_document(), ranks=[])
+    with pytest.raises(UsageError, match="cannot be decided"):
+        of_jobs([read_condition("step.time > a.step.time", "jobs")], job_document(), nothing)
 
 
 def test_the_page_fits_a_screen_and_the_document_its_schema() -> None:

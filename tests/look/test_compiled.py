@@ -72,5 +72,5 @@ def test_records_that_no_code_understands_are_left_out(
     [row] = [row for row in ft.look(trace).kernels if row.family == "inductor_triton"]
     assert (row.cost_certainty, row.sources) == ("estimate", [])
     assert "are not used: IndexError: odd" in capsys.readouterr().err
-    [verdict] = ft.check(trace, "graph breaks == 0")
+    [verdict] = ft.check(trace, "graph_breaks == 0")
     assert verdict.verdict == "unknown"

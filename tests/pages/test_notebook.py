@@ -75,7 +75,7 @@ def test_what_python_returns_shows_itself() -> None:
     """The public functions, as a notebook meets them; lists of results are still lists."""
     a, b = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
     marked, found, look = (
-        foretrace.check(a, ["kernels == 15"]),
+        foretrace.check(a, ["total.kernels == 15"]),
         foretrace.findings(a),
         foretrace.look(a),
     )

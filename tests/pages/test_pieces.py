@@ -123,8 +123,8 @@ def test_the_command_writes_one_file_and_minds_what_is_there(
         str(traces()["mlp_compiled"]),
         "-o",
         str(out),
-        "-g",
-        "kernels == 4",
+        "--check",
+        "total.kernels == 4",
     ]
     assert main(arguments) == 0
     assert capsys.readouterr().out.strip() == str(out)
@@ -134,7 +134,7 @@ def test_the_command_writes_one_file_and_minds_what_is_there(
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
 
 
-@pytest.mark.parametrize("option", ["--ladder", "--guesses"])
+@pytest.mark.parametrize("option", ["--ladder", "--predictions"])
 @pytest.mark.parametrize(
     "text", ["[]", "{}", "nonsense", '{"claims": [1], "guesses": [1], "article": [], "counts": {}}']
 )

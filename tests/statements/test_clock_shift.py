@@ -84,4 +84,6 @@ def test_an_offset_is_corrected_and_stated(by_us: int, side: str, tmp_path: Path
     assert side in note.text
     assert "recorded 100 us" in summarize(trace).look.verdict.text
     assert (trace.idle.window_ns, int(trace.idle.length.sum())) == (982_000, 482_000)
-    assert [each.verdict for each in check(trace, ["gpu idle < 10%"])] == ["miss"]
+    assert [
+        each.verdict for each in check(trace, ["gpu.time == 50 us", "step.recorded == 100 us"])
+    ] == ["hit", "hit"]

@@ -71,10 +71,10 @@ def test_a_split_k_sum_of_bf16_writes_bf16() -> None:
 
 
 def test_a_short_name_copied_from_the_page_is_found() -> None:
-    """`check`: 'kernel "nvjet … cluster 4x1" > 0' missed with 0; the page writes that name."""
+    """`check`: 'count("nvjet … cluster 4x1") > 0' missed with 0; the page writes that name."""
     (path,) = [each for each in RECORDED if each.name.startswith("train_step_compiled_")]
     trace = foretrace.open(path, cache=False)
     shorts = trace.kernel_cases["short"].unique().to_list()
     assert any("#" in short for short in shorts)
-    verdicts = foretrace.check(trace, [f'kernel "{short}" > 0' for short in shorts])
+    verdicts = foretrace.check(trace, [f'count("{short}") > 0' for short in shorts])
     assert [verdict.text for verdict in verdicts if verdict.verdict != "hit"] == []

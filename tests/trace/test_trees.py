@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corpus.builder import TraceBuilder
-from foretrace.check.windows import named
+from foretrace.check.language import glob as named
 from foretrace.trace import host, intervals
 from foretrace.trace.host import DEEPEST, ELLIPSIS, Paths
 from foretrace.trace.spans import NESTED

@@ -1,11 +1,11 @@
 """Finds one-file extensions: the modules of a package that declare one, and entry points.
 
-A family, a device, a group or a rung is one module with one declaration; a rule, a fix and a kind
-of prediction are one function. Nothing registers itself anywhere else: writing it is enough, and
-taking it out is enough too. Other packages take part through entry points in the groups
+A family, a device, a group or a rung is one module with one declaration; a rule, a fix and a
+quantity of predictions are one function. Nothing registers itself anywhere else: writing it is
+enough, and taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
-`foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.guesses`,
-`foretrace.reasons`, `foretrace.rungs` and `foretrace.lessons`.
+`foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.quantities`,
+`foretrace.rungs` and `foretrace.lessons`.
 
 An entry point that cannot be loaded, or that brings something else, costs one line on stderr and is
 skipped. One that fails at work costs one line too, and has no answer.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # whoever runs these says which one failed
-_REPORTED = frozenset({"analyses", "applied", "guesses", "rungs"})
+_REPORTED = frozenset({"analyses", "applied", "rungs"})
 # what a field of a declaration must be at least, by its annotation
 _FIELDS: dict[Any, Any] = {
     str: str,

@@ -1,31 +1,39 @@
-"""`foretrace check --json`, and `look --guess --json`: predictions and their verdicts.
-`foretrace check TRACE --write --json`: predictions that hold on a trace.
+"""`foretrace check --json`: predictions and their verdicts.
+`foretrace check TRACE --json` without predictions: those that hold on a trace.
+`foretrace look --guess --json`: your numbers and the real ones.
+`look A --guess --then B --json`: what a reader and the replay expect of B, from A alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from foretrace.check.verdict import Verdict
 
-class HeldGuess(Struct, frozen=True):
+SCHEMA = 1
+
+
+class HeldPrediction(Struct, frozen=True):
     """A prediction and why it is expected."""
 
     text: str
     reason: str
 
 
-class GuessDocument(Struct, frozen=True):
+class HoldingDocument(Struct, frozen=True):
     """Predictions that hold on a trace now."""
 
     schema: int
-    guesses: list[HeldGuess]
+    predictions: list[HeldPrediction]
 
 
-class MarkedGuess(Struct, frozen=True):
+class MarkedPrediction(Struct, frozen=True):
     """One prediction; `verdict` is hit, miss, unknown or error (it cannot be parsed, or names a
-    region or step that the trace does not have), `expected` what it wants in symbols.
+    region or step that the trace does not have), `expected` as it was read.
     """
 
     text: str
@@ -42,7 +50,35 @@ class CheckDocument(Struct, frozen=True):
     hits: int
     misses: int
     unknown: int
-    guesses: list[MarkedGuess]
+    guesses: list[MarkedPrediction]
 
 
-DOCUMENTS = {"check": CheckDocument, "expected": GuessDocument}
+class MarkedAnswer(Struct, frozen=True):
+    """An answer before looking: the real number is `times` as large; `near` within a quarter."""
+
+    name: str
+    yours: str
+    real: str
+    times: float
+    near: bool
+    meaning: str
+
+
+class GuessDocument(Struct, frozen=True):
+    """Every answer, in the order in which they were asked."""
+
+    schema: int
+    answers: list[MarkedAnswer]
+
+
+def document(verdicts: Iterable[Verdict]) -> CheckDocument:
+    """The verdicts as `foretrace check --json` prints them."""
+    marked = [
+        MarkedPrediction(each.text, each.verdict, each.measured, each.expected, each.why)
+        for each in verdicts
+    ]
+    counts = Counter(each.verdict for each in marked)
+    return CheckDocument(SCHEMA, counts["hit"], counts["miss"], counts["unknown"], marked)
+
+
+DOCUMENTS = {"check": CheckDocument, "holding": HoldingDocument, "guess": GuessDocument}

@@ -18,28 +18,34 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
-from foretrace.look.fixes import Predicted, predicted
-from foretrace.look.rules import cast_of
-from foretrace.read.compiler import records as compiled
+from foretrace.check.language import Unknown
 from foretrace.read.compiler.records import CompiledLaunch
 from foretrace.trace import cpu_ops
-from foretrace.trace.compiled import provenance
+from foretrace.trace.bounds import measured_spans
 from foretrace.trace.host import DEEPEST, summed
 from foretrace.trace.intervals import Bools, Ints
 from foretrace.trace.module_calls import ENGINE, PREFIX
+from foretrace.trace.recording import op_call
 from foretrace.trace.trace import Trace
 from foretrace.work import families
+from foretrace.work.costs._cost import short_type
+from foretrace.work.costs.attention import BACKWARD, FORWARD, described
 from foretrace.work.families import MATMULS, role_of_op
 from foretrace.work.kernel import KernelId
-from foretrace.work.kernel_row import KernelRow
+from foretrace.work.kernel_row import KernelRow, facts
+
+if TYPE_CHECKING:
+    from foretrace.look.fixes import Predicted
+    from foretrace.look.measured_step import MeasuredStep
 
 # A part of a hand-written kernel's name -> ops it stands for, by the authors' own naming.
 _NAME_DOES = {
@@ -162,6 +168,8 @@ def recorded_ops(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
 
 def launch_ops(launch: CompiledLaunch) -> LaunchOps:
     """The ops of one launch, with what they stand for."""
+    from foretrace.trace.compiled import provenance
+
     ops = provenance.performed(launch)
     does = ops | {word for op in ops for word in cpu_ops.OP_DOES.get(op, ())}
     # a library's kernel may do more than its op says: the matmul of a linear layer adds the bias
@@ -224,6 +232,10 @@ class Evidence:
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         self._number: Ints = inverse.reshape(-1)
         self.masks: dict[Hashable, Bools] = {}
+        self._shown: dict[str, dict[str, str]] = {}
+        self.measured: dict[
+            str, MeasuredStep | None
+        ] = {}  # the step of the first screen, by region
         self.operations = self._decoded(first.tolist())
 
     def _decoded(self, first: list[int]) -> list[GpuOperation]:
@@ -291,10 +303,22 @@ class Evidence:
 
     @cached_property
     def silent(self) -> Bools:
-        """Which events are launches without a GPU event."""
-        silent = self.trace.host.is_launch.copy()
+        """Which events are launches without a GPU event; what a graph captures runs nothing."""
+        host = self.trace.host
+        silent = host.is_launch & ~host.captures.holds(host.start)
         silent[self.trace.gpu.launch[self.trace.gpu.launch >= 0]] = False
         return silent
+
+    def groups(self, region: str) -> dict[str, str]:
+        """The groups as the first screen names them, `GEMM, M=2048`, and as `trace` does."""
+        if region not in self._shown:
+            trace = self.trace
+            spans = trace.spans.region_groups().get(region) or measured_spans(trace)[1]
+            names = {name: name for name in trace.grouped.names}
+            from foretrace.look.groups import shown_groups
+
+            self._shown[region] = names | shown_groups(trace) | shown_groups(trace, spans)
+        return self._shown[region]
 
     @cached_property
     def stray(self) -> Ints:
@@ -306,9 +330,17 @@ class Evidence:
         return np.sort(gpu.start[(gpu.launch < 0) & ~gpu.before_recording])
 
     @cached_property
+    def main_region(self) -> str:
+        """The region whose calls the first screen is about, where a trace has no steps."""
+        per, spans = measured_spans(self.trace)
+        return spans[0].name if per.startswith("per call of ") else ""
+
+    @cached_property
     def replayed(self) -> Predicted | None:
-        """The typical step with its fixes; None where it cannot be replayed."""
-        return predicted(self.trace) if self.trace.spans.steps else None
+        """The typical step, call or recording with its fixes; None where it cannot be replayed."""
+        from foretrace.look.fixes import predicted
+
+        return predicted(self.trace)
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:
@@ -340,11 +372,13 @@ class Evidence:
 
     def is_cast(self, row: int) -> bool:
         """Whether a row is a kernel that only changes the data type."""
+        from foretrace.look.rules import cast_of
+
         return row in self._cases and bool(cast_of(self._cases[row]))
 
-    def kernel(self, row: int) -> KernelRow | None:
-        """The kernel of a row; None for memcpys and memsets."""
-        return self._cases.get(row)
+    def roof(self, row: int) -> float | None:
+        """Percent of the nearest roof that a kernel reaches; None where it is not known."""
+        return self._cases[row].roof_percent if row in self._cases else None
 
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""
@@ -375,15 +409,6 @@ class Evidence:
         adds = self.where("splitk", lambda work: work.ident.get("op") == "splitk_reduce")
         return set(self.trace.origins.op[adds].tolist()) - {-1}
 
-    def mentions(self, word: str) -> bool:
-        """Whether a name has the word as a part, and no kernel is known to do it:
-        `native_layer_norm` may be what is meant.
-        """
-        if any(word in one.does or f"aten::{word}" in one.chain for one in self.operations):
-            return False
-        texts = (" ".join((one.name, *one.chain, *one.does)) for one in self.operations)
-        return bool(word) and any(word in text.lower() for text in texts)
-
     @property
     def in_engine(self) -> Bools:
         """Which rows autograd's engine launched."""
@@ -413,12 +438,6 @@ class Evidence:
         return found & ~apart
 
     @cached_property
-    def optimizers(self) -> set[str]:
-        """The optimizers whose steps `torch.optim` marked, in lower case."""
-        found = (_OPTIMIZER.match(name) for name in self.trace.host.names)
-        return {each[1].lower() for each in found if each}
-
-    @cached_property
     def roles(self) -> set[str]:
         """The roles of the kernels; without `attention`, matmuls and softmax do that."""
         return {operation.role for operation in self.operations}
@@ -427,11 +446,6 @@ class Evidence:
     def steps_an_optimizer(self) -> bool:
         """Whether it is known which kernels an optimizer's step launched."""
         return "optimizer" in {str(group) for group in self.trace.work_groups}
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether torch.compile's cache lookup ran in this trace."""
-        return compiled.CACHE_LOOKUP in self.trace.host.names
 
     @cached_property
     def runs_on_cpu(self) -> bool:
@@ -442,3 +456,174 @@ class Evidence:
     def computing(self) -> Bools:
         """Which events are ops that compute on the CPU."""
         return cpu_ops.computing_ops(self.trace)[0]
+
+    def is_type(self, row: int, wanted: str) -> bool | None:
+        """Whether a kernel computes in this type; None where the trace does not say."""
+        stated = self.fact(row, "dtype")
+        if isinstance(stated, str) and "|" in stated:  # one of two halves, and nothing says which
+            return None if wanted in stated.split("|") else False
+        if stated is None:
+            types = self.input_types(row)
+            return None if types is None or wanted in types or wanted == "tf32" else False
+        return str(stated) == wanted
+
+    def input_types(self, row: int) -> list[str] | None:
+        """The types of the tensors that the op of a kernel took; None if not recorded."""
+        arguments = self.trace.origins.arguments.of(int(self.trace.origins.op[row]))
+        if arguments is None or "TensorList" in arguments.types:
+            return None
+        return [short_type(each) for each in arguments.types if each not in _NO_TENSOR] or None
+
+    def is_library(self, row: int, word: str) -> bool | None:
+        """Whether a kernel comes from a library; None where its name does not say."""
+        library = self.fact(row, "library")
+        family = self.operation(row).ident.family
+        if library is None:
+            return None
+        return word in family or word == library
+
+    def source(self, row: int) -> str | None:
+        """`model.py:41`: the line of Python that launched a kernel, where stacks were recorded."""
+        event = int(self.trace.origins.launch_or_op[row])
+        host = self.trace.origins.host
+        while event >= 0:
+            from foretrace.trace.flame import line_of
+
+            line = line_of(host.names[host.name[event]])
+            if line:
+                return line
+            event = int(host.parent[event])
+        return None
+
+    def fact(self, row: int, name: str) -> Any:
+        """What is known of one kernel: from its name, its launch, its op; None where it is not."""
+        work = self.operation(row)
+        if name == "name":
+            return work.name
+        if name == "launcher":
+            return self.launch_name(row) or None
+        if name == "caller":
+            return work.chain[-1] if work.chain else None
+        if name in ("registers", "shared_memory", "occupancy", "grid", "block"):
+            value = self.footprint(row, name)
+            return [*value] if name in ("grid", "block") and value is not None else value
+        if name == "roof":
+            return self.roof(row)
+        if name == "limited":
+            bound = str(self.trace.work_bounds[row])
+            return None if bound == "unknown" else bound
+        if name == "family":
+            return None if work.ident.family == "unknown" else work.ident.family
+        if name == "library":
+            return self._library(work)
+        if name == "dtype":
+            return self._dtype(row, work)
+        if name in facts():  # a column that the table of kernels works out itself
+            return getattr(self._cases.get(row), name, None)
+        if name == "splitk" and int(self.trace.origins.op[row]) in self.split_ops:
+            return True
+        if name in ("causal", "head_dim") and (
+            call := op_call(self.trace, int(self.trace.origins.op[row]))
+        ):
+            places = _ATTENTION.get(call.name)
+            if places and (said := getattr(described(call, places), name)) is not None:
+                return said
+        stated = _stated(work.ident, name)
+        if work.kind == "kernel" and work.role not in _OF_ROLES.get(name, (work.role,)):
+            return "none"  # a GELU has no layout
+        if stated is None and name in _MARKS and name in _states(work.ident.family):
+            return False if name == "splitk" else "none"
+        return stated
+
+    def _library(self, work: GpuOperation) -> str | None:
+        family = work.ident.family
+        if family == "unknown":
+            return None
+        called = " ".join(work.chain)
+        if work.role == "conv" and "cudnn" in called:
+            return "cudnn"
+        if work.role == "gemm" and family.startswith(("nvjet", "cublas", "xmma")):
+            return "cublas"
+        return next((word for word in _LIBRARIES if word in family), family)
+
+    def _dtype(self, row: int, work: GpuOperation) -> Any:
+        stated = _stated(work.ident, "dtype")
+        types = self.input_types(row)
+        if stated is not None and stated == work.ident.get("dtype_class"):  # f16 or bf16
+            halves = {"f16", "bf16"} & {*(types or ())}
+            return halves.pop() if len(halves) == 1 else "bf16|f16"
+        if stated is not None or types is None or "triton" in work.name:
+            return stated  # Triton widens to float32 inside
+        kinds = set(types)
+        if work.role in ("gemm", "conv") and kinds == {"f32"}:
+            return None  # a matmul of float32 may run in tf32
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def peak_bytes(self, begin: int | None, end: int | None, *, reserved: bool) -> int:
+        """The most GPU memory in use between two times, of any GPU; None: of the recording."""
+        from foretrace.trace.modules import CPU
+
+        column = "total_reserved" if reserved else "total_allocated"
+        table = self.trace.tables["memory"].filter(pl.col("device_type") != CPU, pl.col(column) > 0)
+        most = []
+        for _, part in table.group_by("device_id"):
+            times, values = self.trace.host.start[part["event"].to_numpy()], part[column].to_numpy()
+            order = np.argsort(times, kind="stable")
+            first, last = 0, len(order)
+            if begin is not None and end is not None:
+                first, last = np.searchsorted(times[order], (begin, end))
+            most += values[order][max(first - 1, 0) : last].tolist()
+        view = self.trace.memory_view
+        if not most and (view is None or begin is not None):
+            needs = ": record with profile_memory=True or --memory"
+            if self.trace.tables["memory"].height:
+                needs = ", only those of a CPU: `foretrace memory TRACE` reads them"
+            raise Unknown(f"no GPU memory events in this trace{needs}")
+        if most or view is None:
+            return int(max(most))
+        from foretrace.check.memory import view_peak
+
+        return view_peak(view, reserved=reserved)
+
+
+_NO_TENSOR = ("", "Scalar", "ScalarList", "GenericList", "None", "Device")
+_ATTENTION = FORWARD | BACKWARD
+_LIBRARIES = [
+    "cutlass",
+    "cudnn",
+    "nccl",
+    "flash",
+    "liger",
+    "triton",
+    "inductor",
+    "cub",
+    "aten",
+    "vllm",
+    "tensile",
+    "miopen",
+]
+# What families of names call a field, the more exact first.
+_KEYS = {
+    "dtype": ("math_dtype", "dtype_in", "dtype", "dtype_a", "dtype_class"),
+    "tile": ("tile", "tile_mnk", "tile_mn"),
+    "splitk": ("splitk", "split_k"),
+}
+_MATRIX_ROLES = ("gemm", "conv", "attention")
+_OF_ROLES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("tile", "stages", "epilogue", "splitk"), _MATRIX_ROLES),
+    "layout": ("gemm", "conv"),
+    "causal": ("attention",),
+    "head_dim": ("attention",),
+}
+_MARKS = ("splitk", "epilogue")  # a name that can state them states their absence too
+
+
+def _stated(ident: KernelId, name: str) -> Any:
+    values = map(ident.get, _KEYS.get(name, (name,)))
+    return next((value for value in values if value is not None), None)
+
+
+@cache
+def _states(family: str) -> frozenset[str]:
+    """The fields that names of this family can state."""
+    return frozenset(key for each in families.every() if each.name == family for key in each.states)

@@ -1,34 +1,33 @@
-"""The same predictions in Python.
+"""The same names in Python, for an `assert` in a test.
 
     expect = ft.expect(trace)
-    assert expect.region("mlp_fwd").kernels == 5
-    assert expect.each_step.sync == 0
-    assert expect.region("mlp_fwd").count("aten::linear") == 3
-    assert expect.region("mlp_fwd").fused("gelu", "mul")
-    assert expect.every("gemm").has("layout", "tn")
-    assert expect.graph_breaks == 0
-    assert expect("in mlp_fwd: gate, up, gelu, mul, down")
+    assert expect.kernels == 5
+    assert expect.step.time < "8 ms"
+    assert expect.region("mlp_fwd").count("gemm") == 3
+    assert expect.fused("gelu", "mul")
+    assert expect("share(gemm) > 40%")
 
-Each builds the text of a prediction and marks it, so both forms can say the same. The answer is a
-`Verdict` that is true only for a hit: a miss and an unknown both fail an `assert`, and the message
-shows what was measured.
+Each builds the text of a prediction and marks it. The answer is a `Verdict` that is true only for a
+hit: a miss and an unknown both fail an `assert`, and the message shows what was measured.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
+from typing import Any
 
 from foretrace.check.evidence import Evidence
-from foretrace.check.marking import mark
-from foretrace.check.parsing import parse
+from foretrace.check.judging import TRUTH
+from foretrace.check.language import Scope
+from foretrace.check.marking import Marker, mark
+from foretrace.check.quantities import QUANTITIES
 from foretrace.check.verdict import Verdict
-from foretrace.check.windows import Scope
-from foretrace.check.words import HEADS
+from foretrace.trace.opening import opened
 from foretrace.trace.trace import Trace
 
-_TRACE = Scope()
-_FIGURES = {"gpu_idle": "gpu idle", "graph_breaks": "graph breaks", "recompiles": "recompiles"}
+EVERYWHERE = Scope()
 
 
 class Answer(Verdict):
@@ -45,16 +44,26 @@ class Answer(Verdict):
         return "<" + "\n   ".join(part for part in parts if part) + ">"
 
 
-def _compared(symbol: str) -> Callable[[Quantity, object], Answer]:
-    return lambda quantity, value: quantity.expect(f"{quantity.text} {symbol} {value}")
+def _compared(sign: str) -> Callable[[Named, object], Answer]:
+    return lambda named, value: named.expect(f"{named.text} {sign} {value}")
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """Something to compare: `expect(trace).kernels <= 5`; a time is a text: `"300 us"`."""
+class Named:
+    """A quantity to compare; a time is a text with its unit: `"300 us"`."""
 
-    expect: Expect
-    text: str
+    def __init__(self, expect: Expect, name: str, of: str = "") -> None:
+        self.expect, self.name, self.text = expect, name, name + of
+
+    def __call__(self, *of: str | int) -> Any:
+        """Of what: `count("gemm")`; what is true or false is marked at once."""
+        if self.name == "step":
+            return Expect(self.expect.marker, Scope("step", str(*of)))
+        named = Named(self.expect, self.name, f"({', '.join(map(str, of))})")
+        true = self.name in QUANTITIES and QUANTITIES[self.name].unit == TRUTH
+        return self.expect(named.text) if true else named
+
+    def __getattr__(self, name: str) -> Named:
+        return self.expect.named(f"{self.name}.{name}")
 
     __eq__ = _compared("==")  # type: ignore[assignment]
     __ne__ = _compared("!=")  # type: ignore[assignment]
@@ -65,116 +74,55 @@ class Quantity:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class Quantified:
-    """`every`, `some` or `no` of a kind of kernels."""
-
-    expect: Expect
-    text: str
-
-    def has(self, field: str, value: object = "") -> Answer:
-        """Whether they have a field, or this value of it."""
-        return self.expect(f"{self.text} has {field} {value}".rstrip())
-
-    def are(self, what: str) -> Answer:
-        """Whether they are of a dtype, family, role or bound."""
-        return self.expect(f"{self.text} is {what}")
-
-    def launched_by(self, call: str) -> Answer:
-        """Whether this runtime or driver call launched them."""
-        return self.expect(f"{self.text} is launched by {call}")
-
-
 class Expect:
-    """Predictions about one trace, or the part that `region`, `step`, `each_step` or `op` name.
+    """Predictions about one trace, or the part that `region`, `step` or `module` names.
 
-    Words of the vocabulary are attributes: `kernels`, `gemm`, `memcpy`, `sync`, `launches`, …
-    So are `gpu_idle`, `graph_breaks` and `recompiles`.
+    The quantities are attributes: `kernels`, `gpu.idle`, `step.time`, `total.kernels`.
     """
 
-    def __init__(
-        self, evidence: Evidence, other: Evidence | None = None, scope: Scope = _TRACE
-    ) -> None:
-        self._evidence, self._other, self._scope = evidence, other, scope
+    def __init__(self, marker: Marker, scope: Scope = EVERYWHERE) -> None:
+        self.marker, self.scope = marker, scope
 
     def __call__(self, text: str) -> Answer:
-        """Mark a prediction in words."""
-        guess = parse(text)
-        if guess.scope.kind == "trace":
-            guess = replace(guess, scope=self._scope, text=self._scope.prefix + text)
-        verdict = mark(guess, self._evidence, self._other)
+        """Mark a prediction."""
+        verdict = mark(f"{self.scope}{text}", self.marker)
         return Answer(**{field.name: getattr(verdict, field.name) for field in fields(verdict)})
 
-    def _in(self, scope: Scope) -> Expect:
-        return Expect(self._evidence, self._other, scope)
-
     def region(self, name: str) -> Expect:
-        """Every call of a `record_function` range."""
-        return self._in(Scope("region", name))
+        """Every call of a `record_function` range, or of an op."""
+        return Expect(self.marker, Scope("op" if "::" in name else "region", name))
 
-    def step(self, number: int) -> Expect:
-        """One step by its number."""
-        return self._in(Scope("step", str(number)))
+    def module(self, name: str) -> Expect:
+        """Every call of a module, or of all modules of a class."""
+        return Expect(self.marker, Scope("module", name))
 
     @property
-    def each_step(self) -> Expect:
-        """Every step."""
-        return self._in(Scope("steps"))
+    def per_step(self) -> Expect:
+        """Every step, as without it."""
+        return self
 
-    def op(self, name: str) -> Expect:
-        """Every call of a host op, with what it calls."""
-        return self._in(Scope("op", name))
+    def named(self, name: str) -> Named:
+        """A quantity, or the beginning of its name."""
+        bare = name.removeprefix("total.").removeprefix("a.").removeprefix("b.")
+        if not bare or bare in ("total", "a", "b"):
+            return Named(self, name)
+        if not any(each == bare or each.startswith(f"{bare}.") for each in QUANTITIES):
+            hint = self.marker.advise(bare)
+            raise AttributeError(f"no quantity {bare!r}" + (f"; {hint}" if hint else ""))
+        return Named(self, name)
 
-    def count(self, what: str) -> Quantity:
-        """How many of anything: `count("aten::linear") == 3`."""
-        return Quantity(self, what)
-
-    def time(self, what: str = "gpu") -> Quantity:
-        """`time("gemm") < "60 us"`; `time()` is GPU time, `time("cpu")` host time."""
-        return Quantity(self, f"{what} time")
-
-    def from_line(self, line: str, what: str = "kernels") -> Quantity:
-        """Kernels that come from a line: `from_line("model.py:41") == 1`."""
-        return Quantity(self, f"{what} from {line}")
-
-    def bound(self, what: str) -> Answer:
-        """Whether `host`, `sync`, `compute`, `memory`, `copy`, `comms` or `mixed` bounds it."""
-        return self(f"bound is {what}")
-
-    def order(self, *selectors: str) -> Answer:
-        """Whether the kernels are launched in this order."""
-        return self(", ".join(selectors))
-
-    def fused(self, *ops: str) -> Answer:
-        """Whether one kernel does all of these ops."""
-        return self(f"{' and '.join(ops)} are fused")
-
-    def same(self, what: str) -> Answer:
-        """Whether the trace given as `against` has the same kernels."""
-        return self(f"same {what} as A")
-
-    def every(self, what: str) -> Quantified:
-        """Every one of these kernels."""
-        return Quantified(self, f"every {what}")
-
-    def some(self, what: str) -> Quantified:
-        """At least one of these kernels."""
-        return Quantified(self, f"some {what}")
-
-    def no(self, what: str) -> Quantified:
-        """None of these kernels."""
-        return Quantified(self, f"no {what}")
-
-    def __getattr__(self, word: str) -> Quantity:
-        if word not in HEADS and word not in _FIGURES:
-            problem = f"`{word}` is not in the vocabulary"
-            raise AttributeError(f"{problem}; use count({word!r}) for a name")
-        return Quantity(self, _FIGURES.get(word, word))
+    def __getattr__(self, name: str) -> Named:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.named(name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *HEADS, *_FIGURES})
+        return sorted({*super().__dir__(), *(name.partition(".")[0] for name in QUANTITIES)})
 
 
-def expect(trace: Trace, against: Trace | None = None) -> Expect:
-    """State what you expect of a trace; `against` is the trace that predictions call `A`."""
-    return Expect(Evidence(trace), Evidence(against) if against is not None else None)
+def expect(
+    trace: Trace | str | os.PathLike[str], against: Trace | str | os.PathLike[str] | None = None
+) -> Expect:
+    """State what you expect of a trace; `against` is the trace that predictions call `a`."""
+    other = Evidence(opened(against)) if against is not None else None
+    return Expect(Marker(Evidence(opened(trace)), other))

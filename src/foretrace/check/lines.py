@@ -50,18 +50,14 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
     return _text(verdicts, (f"expected because: {reason}" if reason else "" for reason in shown))
 
 
-def lesson_text(verdicts: Sequence[Verdict]) -> str:
-    """Marked answers, each with what it teaches."""
-    return _text(verdicts, (one.reason for one in verdicts))
-
-
 def _text(verdicts: Sequence[Verdict], remarks: Iterable[str]) -> str:
     lines = []
     for one, remark in zip(verdicts, remarks, strict=True):
         measured = f"measured {one.measured}" if one.measured else ""
         notes = [measured, remark, f"why: {one.why}" if one.why else ""]
         if one.verdict == "error":  # the mark stands under the wrong word
-            notes = [f"{carets} {one.why}" for carets in one.slice] or [one.why]
+            marked = [line for line in one.slice if line != one.text]
+            notes = [*marked, one.why]
         lines.append(f"{_MARKS[one.verdict]} {one.text}")
         lines += [f"        {note}" for note in notes if note]
         lines += [f"          {line}" for line in one.slice if one.verdict != "error"]
@@ -72,4 +68,4 @@ def _score(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     score = f"{counts['hit']} hit, {counts['miss']} missed, {counts['unknown']} unknown"
     errors = f", {plural(counts['error'], 'error')}" if counts["error"] else ""
-    return f"{plural(len(verdicts), 'guess', 'guesses')}: {score}{errors}"
+    return f"{plural(len(verdicts), 'prediction')}: {score}{errors}"

@@ -1,131 +1,195 @@
-"""Questions to ask before looking: a few that this trace can decide, each answered by a prediction.
+"""Guess first: five numbers, asked before anything is shown, and the screen's own beside them.
 
-They are about the region with the most GPU operations, else the steps, else the whole trace; on a
-CPU about the step. A question whose prediction would be unknown here is not asked.
+No syntax: `180`, `7 ms`, `15%`, `host`. The largest miss says what it means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
 
 from foretrace.base.errors import UsageError
+from foretrace.base.tables import TEXT, WORDS, Column, Line, Table
+from foretrace.base.units import ratio_text
+from foretrace.check.documents import MarkedAnswer
 from foretrace.check.evidence import Evidence
-from foretrace.check.marking import mark
-from foretrace.check.parsing import Guess, parse
-from foretrace.check.windows import Scope, cpu_place
-from foretrace.check.words import language, nearest, op_words
-from foretrace.trace.cpu_ops import own_regions
+from foretrace.check.judging import COUNT, SHARE, SHOWN, Facts, Value
+from foretrace.check.language import TIME, UNITS, Quantity, Scope, Selector, Unknown, nearest
+from foretrace.check.marking import Marker
+from foretrace.check.quantities import BOUNDS
+from foretrace.check.windows import NoSuchPlace
 from foretrace.trace.trace import Trace
+
+NEAR = 1.25  # a number this many times too large or too small is near
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`text` is asked first, `lesson` is shown afterwards.
+    """`low` and `high` say what a real number far below or above a guess means."""
 
-    `choices` maps an answer to a prediction; without them the answer is a whole number that goes
-    into `template`.
-    """
-
+    name: str
     text: str
-    lesson: str
-    template: str = ""
-    choices: Mapping[str, str] = field(default_factory=dict)
+    unit: str
+    real: float | str
+    low: str
+    high: str
 
-    def guess(self, answer: str) -> Guess:
-        """The prediction that an answer makes; `UsageError` when the answer is not valid."""
-        word, shown = answer.strip().lower(), repr(answer.strip())
-        if self.choices:
-            chosen = [choice for choice in self.choices if word and choice.startswith(word)]
-            if word not in self.choices and len(chosen) != 1:
-                near, options = nearest(word, self.choices), ", ".join(self.choices)
-                hint = f" (did you mean {near}?)" if near else ""
-                raise UsageError(f"{shown} is not an answer: enter {options}{hint}")
-            return parse(self.choices[word if word in self.choices else chosen[0]], self.lesson)
-        if not (word.isascii() and word.isdigit() and len(word) < 10):
-            raise UsageError(f"{shown} is not an answer: enter a whole number")
-        return parse(self.template.format(int(word)), self.lesson)
+    def answer(self, given: str) -> float | str:
+        """What a person typed, as a number in base units or a bound; `UsageError` otherwise."""
+        word = given.strip().lower()
+        if self.unit == "word":
+            chosen = [
+                bound for bound in BOUNDS if word and bound.startswith(word.removesuffix("-bound"))
+            ]
+            if len(chosen) != 1:
+                near = nearest(word, BOUNDS, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise UsageError(f"enter one of {', '.join(BOUNDS)}{hint}")
+            return chosen[0]
+        number = re.fullmatch(r"([\d.,_]+)\s*([^\d\s]*)", given.strip())
+        try:
+            value = float((number[1] if number else "").replace(",", "").replace("_", ""))
+        except ValueError:
+            raise UsageError(f"enter a number, as in {_EXAMPLES[self.unit]}") from None
+        unit = number[2] if number else ""
+        if unit and (unit not in UNITS or (self.unit == TIME) != (UNITS[unit][0] == TIME)):
+            raise UsageError(f"enter a number, as in {_EXAMPLES[self.unit]}")
+        if self.unit == TIME and not unit:
+            raise UsageError("say the unit as well: 7 ms, 300 us")
+        if self.unit == SHARE and not unit:
+            return value / 100 if value > 1 else value
+        return value * (UNITS[unit][1] if unit else 1)
 
-    @property
-    def trial(self) -> str:
-        """A prediction of the kind this question makes, to see whether the trace can decide it."""
-        return next(iter(self.choices.values())) if self.choices else self.template.format(0)
+    def shown(self, value: float | str) -> str:
+        """A value for people."""
+        return value if isinstance(value, str) else SHOWN[self.unit](value)
+
+
+_EXAMPLES = {COUNT: "180", TIME: "7 ms", SHARE: "15%"}
+_ASKED = (
+    (
+        Quantity(0, "kernels"),
+        "How many kernels does one step launch?",
+        "The step launches far more kernels than it seems: each op of the code is one or several.",
+        "The step launches fewer kernels than it seems: several ops run as one kernel.",
+    ),
+    (
+        Quantity(0, "step.time"),
+        "How long does a step take without the profiler? (7 ms)",
+        "The step takes longer: what the GPU waits for is not in the arithmetic.",
+        "The step is quicker: count the bytes and FLOP again that it must move and do.",
+    ),
+    (
+        Quantity(0, "gpu.busy"),
+        "How much of a step does the GPU work? (60%)",
+        "The GPU is busier: faster kernels, or fewer bytes, would shorten the step.",
+        "The GPU waits more: faster kernels would change little, fewer launches or waits would.",
+    ),
+)
 
 
 def questions(trace: Trace) -> list[Question]:
     """The questions that this trace can decide; none when it is incomplete."""
     if trace.ledger.gap:
         return []
-    evidence = Evidence(trace)
-    asked = _all(evidence, _place(evidence))
-    return [one for one in asked if mark(parse(one.trial), evidence).verdict != "unknown"]
+    marker, asked = Marker(Evidence(trace)), list[Question]()
+    place = marker.places(Scope())[0]
+    on_cpu = marker.evidence.runs_on_cpu
+    for node, text, low, high in _ASKED:
+        try:
+            value = marker.quantity(node, place)
+        except (Unknown, NoSuchPlace):
+            continue
+        if isinstance(value, Value) and value.low == value.high:
+            text = (
+                text.replace("kernels does one step launch", "ops compute in one step")
+                if on_cpu
+                else text
+            )
+            unit = value.shown_as
+            asked.append(Question(node.name, text, unit, value.low, low, high))
+    if largest := _largest(marker):
+        asked.append(largest)
+    try:
+        bound = marker.quantity(Quantity(0, "bound"), place)
+    except (Unknown, NoSuchPlace):
+        return asked
+    if isinstance(bound, Facts) and isinstance(bound.values[0], str):
+        text = f"What bounds a step? ({', '.join(BOUNDS)})"
+        means = {"host": "The GPU waits for launches: faster kernels would change nothing."}
+        means |= {"sync": "The host waits for the GPU, and launches nothing meanwhile."}
+        said = means.get(bound.values[0], "The GPU is kept busy: its kernels decide the time.")
+        asked.append(Question("bound", text, "word", bound.values[0], said, said))
+    return asked
 
 
-def _place(evidence: Evidence) -> Scope:
-    if evidence.runs_on_cpu:  # the step, as `look` has it; a part of it decides little
-        return cpu_place(evidence.trace)
-    if sizes := own_regions(evidence.trace):
-        return Scope("region", max(sizes, key=lambda name: sizes[name]))
-    return Scope("steps" if evidence.trace.has("steps") else "trace")
-
-
-def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
-    places = {"region": f"one call of {scope.name}", "steps": "one step"}
-    where = places.get(scope.kind, "the whole trace")
-    if evidence.runs_on_cpu:
-        yield from _counts("asked_on_cpu", where, scope)
-        return
-    kernels, matmuls, *others = _counts("asked_on_gpu", where, scope)
-    yield from (kernels, matmuls)
-    pair = _pair(evidence)
-    if pair:
-        fused = f"{scope.prefix}{pair[0]} and {pair[1]} are"
-        yield Question(
-            f"Does one kernel do both {pair[0]} and {pair[1]}? (yes, no)",
-            "When they are fused, the result of the first op is not written to memory and read "
-            "back.",
-            choices={"yes": f"{fused} fused", "no": f"{fused} not fused"},
-        )
-    yield from others
-    yield Question(
-        "Which transposition do the matmuls have? (tn, nn, nt)",
-        "x @ W.T is tn: cuBLAS sees the weight transposed and the activation as it is.",
-        choices={
-            name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
-        },
+def _largest(marker: Marker) -> Question | None:
+    """The share of the group of the first screen that takes the most GPU time."""
+    trace, place = marker.evidence.trace, marker.windows[0]
+    shares = dict[str, float]()
+    for name in trace.grouped.names:
+        try:
+            value = marker.quantity(Quantity(0, "share", (Selector(0, f'"{name}"'),)), place)
+        except (Unknown, NoSuchPlace):
+            continue
+        if isinstance(value, Value):
+            shares[name] = value.low
+    if not shares:
+        return None
+    name = max(shares, key=lambda each: shares[each])
+    return Question(
+        f"share({name})",
+        f"{name} takes the most GPU time: how much of it? (40%)",
+        SHARE,
+        shares[name],
+        f"{name} alone decides more of the step than it seems.",
+        f"The rest beside {name} takes more of the step than it seems.",
     )
-    if evidence.trace.compiler_run is not None:  # a trace alone says no more than how many ran
-        yield Question(
-            "How many graphs did torch.compile make of the program?",
-            "Each graph break and each recompilation makes one more; nothing is fused across them.",
-            "compiled graphs == {}",
-        )
-    bounds = ("host", "compute", "memory", "copy", "mixed")
-    yield Question(
-        f"What bounds {where}? ({', '.join(bounds)})",
-        "Host: the GPU waits for launches, and faster kernels would change nothing.",
-        choices={bound: f"{scope.prefix}bound is {bound}" for bound in bounds},
+
+
+def marked(asked: Sequence[Question], given: Mapping[str, str]) -> list[MarkedAnswer]:
+    """Each question that was answered: your number, the real one, and how far it is off."""
+    rows = []
+    for question in asked:
+        if question.name not in given:
+            continue
+        yours = question.answer(given[question.name])
+        times = 1.0
+        if isinstance(yours, float) and isinstance(question.real, float | int):
+            times = _times(yours, float(question.real))
+        right = yours == question.real if isinstance(yours, str) else 1 / NEAR <= times <= NEAR
+        low, high = question.low, question.high
+        shown = question.shown(yours), question.shown(question.real)
+        rows.append(MarkedAnswer(question.name, *shown, times, right, low if times > 1 else high))
+    return rows
+
+
+def _times(yours: float, real: float) -> float:
+    """How many times larger the real number is; shares are compared from both ends."""
+    least = 1e-3 * max(yours, real, 1e-9)
+    return max(real, least) / max(yours, least)
+
+
+def lines(rows: Sequence[MarkedAnswer]) -> list[Table]:
+    """A row for each answer, and what the largest miss means."""
+    columns = (
+        Column("", "name", WORDS),
+        Column("you", "yours", TEXT),
+        Column("it is", "real", TEXT),
+        Column("", _verdict, WORDS),
     )
+    missed = [row for row in rows if not row.near]
+    worst = max(missed, key=lambda row: abs(log(row.times)) if row.times > 0 else 9.0, default=None)
+    means = [Line("", worst.meaning)] if worst else [Line("", "Near in all of them.")]
+    return [Table("", columns, rows), Table(lines=means)] if rows else []
 
 
-def _counts(table: str, where: str, scope: Scope) -> list[Question]:
-    lines = iter(language(table).strip().splitlines())
-    return [
-        Question(asked.format(where), lesson, scope.prefix + what + " == {}")
-        for asked, lesson, what in zip(lines, lines, lines, strict=True)
-    ]
-
-
-def _pair(evidence: Evidence) -> tuple[str, str] | None:
-    """Two pointwise ops to ask about: those of a fused kernel, else two neighbours."""
-    operations = [evidence.operation(row) for row in evidence.by_launch[0].tolist()]
-    pointwise = [operation for operation in operations if operation.role == "pointwise"]
-    for operation in pointwise:
-        ops = [op for op in operation.ident.get("ops") or () if op in operation.does]
-        ops = ops or sorted(operation.does)
-        fused = [op for op in ops if op in op_words() and not op.endswith("view")]
-        if len(fused) > 1:
-            return fused[0], fused[1]
-    does = [word for operation in pointwise for word in sorted(operation.does & op_words())]
-    words = list(dict.fromkeys(does))
-    return (words[0], words[1]) if len(words) > 1 else None
+def _verdict(row: MarkedAnswer) -> str:
+    if row.near:
+        return "near"
+    if row.times == 1.0:
+        return "another"
+    more = row.times > 1
+    return f"{ratio_text(row.times if more else 1 / row.times)} {'more' if more else 'less'}"

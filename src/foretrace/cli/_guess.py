@@ -1,4 +1,4 @@
-"""`look --guess`: questions about a trace before it is shown."""
+"""`--guess`: questions about a recording before it is shown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.check.documents import MarkedAnswer
     from foretrace.check.questions import Question
     from foretrace.compare.forecast import AskedForecast
     from foretrace.trace.trace import Trace
@@ -22,35 +23,26 @@ NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
 
 
-def ask(
-    trace: str, then: str | None, answers: str | None, reading: use.Reading, *, as_json: bool
-) -> int:
-    """Ask about the trace, or about the next one, and mark the answers."""
-    opened = reading.trace(trace)
-    use.warn_of_loss(opened)
-    if then:
-        return _ahead(opened, then, answers, reading, as_json=as_json)
-    from foretrace.base.tables import encode
-    from foretrace.check import check
-    from foretrace.check.lines import lesson_text
-    from foretrace.check.marking import document
-    from foretrace.check.questions import questions
+def guessed(trace: Trace, answers: str | None) -> list[MarkedAnswer]:
+    """Ask about a trace before anything of it is shown; the answers beside the real numbers."""
+    from foretrace.check.questions import marked, questions
 
-    asked = questions(opened)
+    asked = questions(trace)
     if not asked:
-        raise UsageError(f"no question can be marked on this trace: {opened.ledger.gap or NOTHING}")
-    verdicts = check(opened, [guess for _, _, guess in _answered(asked, answers)])
-    click.echo(encode(document(verdicts)) if as_json else lesson_text(verdicts))
-    missed = any(verdict.verdict == "miss" for verdict in verdicts)
-    return 1 if missed or reading.fails(opened) else 0
+        raise UsageError(f"no question can be marked on this trace: {trace.ledger.gap or NOTHING}")
+    return marked(asked, {one.name: text for one, text, _ in _answered(asked, answers)})
 
 
-def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as_json: bool) -> int:
+def ahead(
+    trace: str, then: str, answers: str | None, reading: use.Reading, *, as_json: bool
+) -> int:
     """Ask about the next trace; where only the change is known, print the answers."""
     from foretrace.base.tables import text
     from foretrace.compare.forecast import asked, forecast, page, questions_page
     from foretrace.look.fixes import fixes
 
+    a = reading.trace(trace)
+    use.warn_of_loss(a)
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
     b = None if is_fix else reading.trace(then)
     use.warn_of_loss(b)
@@ -69,7 +61,7 @@ def _ahead(a: Trace, then: str, answers: str | None, reading: use.Reading, *, as
 
 
 def _answered(questions: Sequence[Asked], path: str | None) -> Iterator[tuple[Any, str, Any]]:
-    """Each question that was answered, the answer, and the guess that it makes.
+    """Each question that was answered, the answer, and the value that it has.
 
     Each is asked until it is answered or skipped; `q` or the end of the input stops.
     """
@@ -92,7 +84,7 @@ def _answer(text: str, question: Asked) -> list[tuple[Any, str, Any]]:
         if answer.lower() in QUIT:
             raise EOFError
         try:
-            return [(question, answer, question.guess(answer))] if answer else []
+            return [(question, answer, question.answer(answer))] if answer else []
         except UsageError as problem:
             click.echo(str(problem), err=True)
 
@@ -109,6 +101,6 @@ def _scripted(questions: Sequence[Asked], path: str) -> Iterator[tuple[Any, str,
             return
         try:
             if line.strip():
-                yield question, line.strip(), question.guess(line)
+                yield question, line.strip(), question.answer(line)
         except UsageError as problem:
             raise UsageError(f"{path}: line {number}: {question.text} {problem}") from problem

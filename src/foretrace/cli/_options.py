@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -292,6 +293,15 @@ def parts_page(
         page.sections(document, names, top) if names else page.first_screen(document, width())
     )
     return found
+
+
+def complete_quantities(_: click.Context, __: click.Parameter, begin: str) -> list[str]:
+    """The quantities of predictions for the shell, behind what was typed before the last word."""
+    from foretrace.check.quantities import QUANTITIES
+
+    word = re.split(r"[^\w.]", begin)[-1]
+    before = begin.removesuffix(word)
+    return [before + name for name in sorted(QUANTITIES) if name.startswith(word)]
 
 
 def say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,91 +10,82 @@ from foretrace.base.errors import UsageError, in_ci
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
-    from foretrace.check import Guess
+    from foretrace.check.marking import Given
     from foretrace.check.verdict import Verdict
     from foretrace.read.door import Opened
 
+Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data was lost
 
-@click.command("check", epilog="See: foretrace docs guess")
+
+@click.command("check", epilog="See: foretrace docs check")
 @click.argument("trace", type=use.PATH)
-@use.option(
-    "-g --guess TEXT",
-    "A prediction, such as 'in mlp_fwd: kernels == 5'.",
-    to="texts",
-    multiple=True,
+@click.argument(
+    "predictions", nargs=-1, metavar="[PREDICTION]...", shell_complete=use.complete_quantities
 )
-@use.option("--guesses FILE.toml", "Predictions and their reasons.", to="files", multiple=True)
-@use.option("--against OTHER", "The trace to compare with; predictions call it A.")
+@use.option("--predictions FILE", "Predictions and reasons.", to="files", multiple=True)
+@use.option("--against OTHER", "The recording to compare with; predictions call it `a`.")
 @use.flag("--all", "Show every prediction and the evidence of every miss.", to="whole")
-@use.flag("--write", "Write the predictions that hold now, as a file for --guesses, to stdout.")
 @use.flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
 @use.in_forms
 @use.opens_trace
 @use.on_ray
 def command(
     trace: str,
-    texts: tuple[str, ...],
+    predictions: tuple[str, ...],
     files: tuple[str, ...],
     against: str | None,
     whole: bool,
-    write: bool,
     need_data: bool,
     form: str,
     reading: use.Reading,
 ) -> int:
-    """Mark predictions about TRACE: hit, miss or unknown, each with what was measured.
+    """Mark each PREDICTION about TRACE: hit, miss or unknown, with what was measured.
 
     \b
-    foretrace check t.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
-    foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
-    foretrace check t.json.gz --write > guesses.toml
+    foretrace check t.json.gz 'kernels == 5' 'gpu.busy > 90%' 'fused(gelu, mul)'
+    foretrace check t.json.gz 'in mlp_fwd: time(gemm) / gpu.time > 40%'
+    foretrace check new.json.gz 'step.time < 0.9 * a.step.time' --against old.json.gz
+    foretrace check t.json.gz
 
-    A miss shows the part of the trace that decides it, and the likely reason where one is known.
-    Where that does not fit one screen, --all shows it. The exit code is 1 when a prediction missed.
-    A prediction is unknown when the trace does not have the data, or is truncated or damaged: exit
-    1 with --strict, with --need-data, and where the variable CI is set. One that cannot be parsed,
-    or names a region that the trace does not have, stops no other: exit 2.
+    A number is per step where the trace has steps, and the one that the first screen prints; a
+    prediction holds where it holds in every step. `foretrace explain` lists the quantities. Without
+    predictions, those that hold now are printed, ready for a test; they name nothing that varies
+    from run to run.
 
-    --write takes what does not vary from run to run; with --json as a document of texts and
-    reasons. It refuses a cut or damaged trace, which may lack data.
+    A miss shows the part of the trace that decides it. Where that does not fit one screen, --all
+    shows it. The exit code is 1 when a prediction missed. A prediction is unknown when the trace
+    does not have the data, or is truncated or damaged: exit 1 with --strict, with --need-data, and
+    where the variable CI is set. One that cannot be read, or names a region that the trace does not
+    have, stops no other: exit 2.
 
     A snapshot of torch's allocator has predictions about memory:
 
     \b
-    foretrace check run.memory.pickle -g 'activations < 10 GB' -g 'no growth from step 2 to step 9'
+    foretrace check run.memory.pickle 'peak.held(activations) < 10 GB' 'growth(2, 9) <= 0 B'
 
-    A folder, zip or store with several traces is a job, which has predictions of its own:
+    A folder, zip or store with several traces is a job, which has quantities of its own:
 
     \b
-    foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
+    foretrace check traces/ 'max(exposed) < 10%' 'ranks.last == 3'
     """
     from foretrace.check import lines as pages
-    from foretrace.check.guess_files import given
-    from foretrace.check.marking import document
-    from foretrace.check.parsing import parse_job_or_error, parse_or_error
+    from foretrace.check.documents import document
     from foretrace.read.door import NamedFiles, SnapshotFile, TraceFile, TraceFolder
 
-    if write:
-        if texts or files or against or form == "markdown":
-            raise UsageError("--write writes predictions of this trace: give it alone, or --json")
-        from foretrace.base.tables import encode
-        from foretrace.check import baseline
+    given: list[Given] = [*predictions]
+    if files:
+        from foretrace.check.files import load
 
-        opened = reading.trace(trace)
-        use.warn_of_loss(opened)
-        as_json = form == "json"
-        click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
-        return 1 if reading.fails(opened) else 0
-    if not texts and not files:
-        raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
+        given += [pair for file in files for pair in load(file)]
+    if not given:
+        if against or whole or form == "markdown":
+            raise UsageError("give predictions, or the trace alone to see those that hold now")
+        return _holding(trace, form, reading)
     found = reading.opened(trace, TraceFile, TraceFolder, SnapshotFile, NamedFiles)
     if not isinstance(found, SnapshotFile) and reading.is_job(found):
-        if against:
-            raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
-        verdicts, lost = _of_job(found, given(texts, files, parse_job_or_error), reading)
+        verdicts, lost = _of_job(found, given, against, reading)
     else:
-        guesses = given(texts, files, parse_or_error)
-        verdicts, lost = _of_trace(found, guesses, against, reading)
+        verdicts, lost = _of_trace(found, given, against, reading)
     text = pages.verdicts_text(verdicts) if whole else pages.verdicts_page(verdicts)
     use.answer(
         form,
@@ -110,33 +100,54 @@ def command(
     return 1 if "miss" in marks or undecided or lost else 0
 
 
-Guesses = Sequence["Guess | Verdict"]
-Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data was lost
+def _holding(trace: str, form: str, reading: use.Reading) -> int:
+    """The predictions that hold now, one a line, with its reason behind it."""
+    from foretrace.base.tables import encode
+    from foretrace.base.terminal import plain
+    from foretrace.check.documents import SCHEMA, HeldPrediction, HoldingDocument
+    from foretrace.check.holding import holding
+
+    opened = reading.trace(trace)
+    use.warn_of_loss(opened)
+    held = [HeldPrediction(*pair) for pair in holding(opened)]
+    if form == "json":
+        click.echo(encode(HoldingDocument(SCHEMA, held)))
+    else:
+        width = min(max((len(each.text) for each in held), default=0), 60)
+        for each in held:
+            click.echo(f"{plain(each.text):{width}}  # {plain(each.reason)}")
+    return 1 if reading.fails(opened) else 0
 
 
-def _of_trace(found: Opened, guesses: Guesses, against: str | None, reading: use.Reading) -> Marked:
+def _of_trace(
+    found: Opened, given: list[Given], against: str | None, reading: use.Reading
+) -> Marked:
     """A trace, or a snapshot of the allocator, which has predictions about memory alone."""
     from foretrace.check import check
-    from foretrace.check.marking import check_snapshot
     from foretrace.read.door import SnapshotFile
-    from foretrace.trace.allocator.view import view_of
 
     if isinstance(found, SnapshotFile):
+        from foretrace.check.snapshot import check_snapshot
+        from foretrace.trace.allocator.view import view_of
+
         view = view_of(found.path, reading.limits)
-        return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
+        return check_snapshot(view, given), reading.strict and bool(view.snapshot.lost)
     opened = reading.trace(found)
     other = reading.trace(against) if against else None
     use.warn_of_loss(opened, other)
-    return check(opened, guesses, other), reading.fails(opened, other)
+    return check(opened, given, other), reading.fails(opened, other)
 
 
-def _of_job(job: Opened, guesses: Guesses, reading: use.Reading) -> Marked:
-    from foretrace.check.marking import check_job
-    from foretrace.check.parsing import OF_A_TRACE
-    from foretrace.check.verdict import Verdict
-    from foretrace.read.door import one_trace
+def _of_job(job: Opened, given: list[Given], against: str | None, reading: use.Reading) -> Marked:
+    from foretrace.check.jobs import JOB, check_job
+    from foretrace.check.marking import can_read
+    from foretrace.read.door import TraceFolder, one_trace
 
-    if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
+    texts = [each if isinstance(each, str) else each[0] for each in given]
+    if all(can_read(text) and not can_read(text, JOB) for text in texts):
         one_trace(job)  # names the traces to choose from
-    found = use.job_at(job, reading)
-    return check_job(found, guesses), reading.strict and bool(found.left_out)
+    jobs = [use.job_at(job, reading)]
+    if against:
+        jobs.append(use.job_at(reading.opened(against, TraceFolder), reading))
+    lost = reading.strict and any(each.left_out for each in jobs)
+    return check_job(jobs[0], given, *jobs[1:]), lost

@@ -12,15 +12,16 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.check.language import Prediction
     from foretrace.cli._settings import Settings
-    from foretrace.compare.fail_if import Gate, Outcome
+    from foretrace.compare.fail_if import Outcome
     from foretrace.read.door import Opened
 
 MOST = 26  # one letter each
 _FAIL_IF = (
-    'Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, cpu, '
-    "wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle; of tries:"
-    " untouched, best, lost. Repeatable; without it those of [tool.foretrace] in pyproject.toml."
+    "Exit 1 when this holds of B: 'gpu.time > 1.05 * a.gpu.time', 'kernels > a.kernels'. The "
+    "language is that of foretrace check; of jobs and tries too. Repeatable; without it those of "
+    "[tool.foretrace] in pyproject.toml."
 )
 
 
@@ -36,6 +37,8 @@ _FAIL_IF = (
     type=click.FloatRange(0, 10**9),
 )
 @use.option("--fail-if CONDITION", _FAIL_IF, to="conditions", multiple=True)
+@use.flag("--guess", "Say what changes from A to B before you see it; the replay of A does too.")
+@use.option("--answers FILE", "With --guess: answers from a file, one a line; empty ones skip.")
 @use.isolated
 @use.flag("--times", "Also every time and count, with the noise.")
 @use.flag("--kernels", "Also every kernel: same, changed, removed, added.")
@@ -52,6 +55,8 @@ def command(
     region: str | None,
     compile_seconds: float | None,
     conditions: tuple[str, ...],
+    guess: bool,
+    answers: str | None,
     isolated: bool,
     top: int,
     reading: use.Reading,
@@ -66,7 +71,7 @@ def command(
 
     \b
     foretrace compare eager.json.gz compiled.json.gz
-    foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
+    foretrace compare main.json.gz branch.json.gz --fail-if 'gpu.time > 1.05 * a.gpu.time'
 
     Two folders, zips or stores with several traces are two jobs of many ranks: step time, exposed
     communication, waits, stragglers and the network side by side.
@@ -80,7 +85,9 @@ def command(
     from foretrace.read.door import NamedFiles, TraceFile, TraceFolder, TryResult
 
     project = settings(isolated=isolated)
-    gates = partial(_gates, conditions, project)
+    if answers and not guess:
+        raise UsageError("--answers goes with --guess")
+    wanted = partial(_conditions, conditions, project)
     kinds = (TraceFile, TraceFolder, NamedFiles, TryResult)
     before, after = (reading.opened(path, *kinds) for path in (a, b))
     if isinstance(before, TryResult) or isinstance(after, TryResult):
@@ -90,42 +97,58 @@ def command(
         from foretrace.compare import tries
 
         changed = tries.compare_tries(*measured)
-        outcomes = [gate.check(changed) for gate in gates("tries")]
+        given = wanted("tries")
+        outcomes = []
+        if given:
+            from foretrace.compare.fail_if import of_tries
+
+            outcomes = of_tries(given, changed)
         use.answer_in_sections(form, changed, lambda: tries.page(changed))
         return 1 if _fails(outcomes, form) else 0
     several = [reading.is_job(each) for each in (before, after)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
-        return _jobs(before, after, form, gates("jobs"), reading)
+        return _jobs(before, after, form, wanted("jobs"), reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
-    wanted_gates = gates("traces")
+    given = wanted("traces")
     traces = [reading.trace(path) for path in (before, after, *more)]
+    if guess:
+        from foretrace.cli._guess import ahead
+
+        if more or form != "text":
+            raise UsageError("--guess takes two traces and answers as text")
+        ahead(a, b, answers, reading, as_json=False)
+        click.echo("")
     use.warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
-    outcomes = [gate.check(each) for each in (found, *found.others) for gate in wanted_gates]
-    wanted = [part for part, is_shown in parts.items() if is_shown]
+    outcomes = []
+    if given:
+        from foretrace.compare.fail_if import of_traces
+
+        outcomes = of_traces(given, found)
+    names = [part for part, is_shown in parts.items() if is_shown]
     use.answer(
         form,
         document(found),
-        lambda _: comparison_text(found, top, wanted, width=use.width(), bold=use.shows_bold()),
-        lambda _: comparison_markdown(found, top, wanted),
+        lambda _: comparison_text(found, top, names, width=use.width(), bold=use.shows_bold()),
+        lambda _: comparison_markdown(found, top, names),
     )
     return 1 if _fails(outcomes, form) or reading.fails(*traces) else 0
 
 
-def _gates(conditions: Sequence[str], project: Settings, of: str) -> list[Gate]:
+def _conditions(given: Sequence[str], project: Settings, of: str) -> list[Prediction]:
     """The conditions of the command line, or without any those of the project's file that are about
     such a comparison: a file has one list for traces, jobs and tries.
     """
-    if not conditions and not project.fail_if:
+    if not given and not project.fail_if:
         return []
-    from foretrace.compare.fail_if import fitting_gates, parse_gate
+    from foretrace.compare.fail_if import condition, fitting
 
-    if conditions:
-        return [parse_gate(text, of) for text in conditions]
-    return fitting_gates(project.fail_if, of, project.place("fail-if"))
+    if given:
+        return [condition(text, of) for text in given]
+    return fitting(project.fail_if, of, project.place("fail-if"))
 
 
 def _fails(outcomes: list[Outcome], form: str) -> bool:
@@ -134,7 +157,7 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     from foretrace.base.terminal import plain
 
     lines = [
-        Line("FAIL" if each.met else "ok", f"{each.gate.text}: {each.text}") for each in outcomes
+        Line("FAIL" if each.met else "ok", f"{each.condition}: {each.text}") for each in outcomes
     ]
     for line in lines:
         click.echo(f"{line.label}  {plain(line.text)}", err=True)
@@ -143,11 +166,13 @@ def _fails(outcomes: list[Outcome], form: str) -> bool:
     return any(outcome.met for outcome in outcomes)
 
 
-def _jobs(a: Opened, b: Opened, form: str, gates: list[Gate], reading: use.Reading) -> int:
+def _jobs(a: Opened, b: Opened, form: str, given: list[Prediction], reading: use.Reading) -> int:
+    from foretrace.compare.fail_if import of_jobs
     from foretrace.compare.jobs import compare_jobs, page
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
     use.answer_in_sections(form, found, lambda: page(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
-    return 1 if _fails([gate.check(found) for gate in gates], form) or lost else 0
+    outcomes = of_jobs(given, *jobs) if given else []
+    return 1 if _fails(outcomes, form) or lost else 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("explain", epilog="See: foretrace docs kernel-names")
-@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=use.complete_quantities)
 @use.in_forms
 @use.option("--in TRACE", "How this trace launches the kernel.", to="path", type=use.PATH)
 @use.option("--gpu CARD", "Relate a kernel name to a card (H200) or a chip (sm_90, gfx942).")

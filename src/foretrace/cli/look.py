@@ -14,6 +14,7 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.base.tables import Table
+    from foretrace.check.documents import MarkedAnswer
     from foretrace.look.steering import Steering
     from foretrace.read.door import Opened, TraceFolder
     from foretrace.read.ledger import LedgerEntry, NoteEntry
@@ -39,7 +40,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @use.option("--beside TRACE", "The same region of another trace.", type=use.PATH, multiple=True)
 @use.option("--explain NAME", "One rule or fix: its evidence and its manual.")
 @use.flag("--fixes", "What a step takes after each fix; with FIX names, after all of these.")
-@use.flag("--guess", "Answer a few questions before you see it, and have them marked.")
+@use.flag("--guess", "Answer five questions before you see it; your numbers beside the real ones.")
 @use.option("--then B", "With --guess: about the next trace, or after a fix (compile).")
 @use.option("--answers FILE", "With --guess: answers from a file, one a line; empty ones skip.")
 @use.option(
@@ -85,11 +86,12 @@ def command(
     --fixes replays one typical step with each fix that applies, and ranks them by the predicted
     time: without the profiler, with an interval.
 
-    With --guess an empty answer skips a question; `q` or the end of the input stops, and the
-    answers so far are marked. With --then the questions are about the next trace: its kernels, its
-    memory traffic and its time, from TRACE alone. The replay of TRACE answers them too, and both
-    are marked. --then compile prints your answers, to keep in a file for --answers until the next
-    trace is there.
+    With --guess five questions come first: `180`, `7 ms`, `15%`, `host` are answers. An empty one
+    skips a question; `q` or the end of the input stops. The screen follows, then your numbers
+    beside the real ones, and what the largest miss means. With --then the questions are about the
+    next trace: its kernels, its memory traffic and its time, from TRACE alone. The replay of TRACE
+    answers them too, and both are marked. --then compile prints your answers, to keep in a file for
+    --answers until the next trace is there.
 
     \b
     foretrace look trace.json.gz
@@ -113,12 +115,12 @@ def command(
         raise UsageError("--then and --answers go with --guess")
     if fix and not fixes:
         raise UsageError(f"{fix[0]}: only --fixes takes more words than the trace")
-    if guess:
-        from foretrace.cli._guess import ask
+    if guess and form in ("markdown", "csv"):
+        raise UsageError("--guess answers as text or with --json")
+    if guess and then:
+        from foretrace.cli._guess import ahead
 
-        if form in ("markdown", "csv"):
-            raise UsageError("--guess answers as text or with --json")
-        return ask(trace, then, answers, reading, as_json=form == "json")
+        return ahead(trace, then, answers, reading, as_json=form == "json")
     if fixes:
         from foretrace.look.lines import page_of_fixes
         from foretrace.look.savings import predict_fixes
@@ -148,6 +150,18 @@ def command(
                 f"{found.path} contains {len(found.traces)} traces; choose one for {option}"
             )
         return _several(found, form, reading, steering, whole=any(wanted.values()))
+    guesses: list[MarkedAnswer] = []
+    if guess:
+        from foretrace.base.tables import encode
+        from foretrace.check.documents import SCHEMA, GuessDocument
+        from foretrace.cli._guess import guessed
+
+        opened = reading.trace(found)
+        use.warn_of_loss(opened)
+        guesses = guessed(opened, answers)
+        if form == "json":
+            click.echo(encode(GuessDocument(SCHEMA, guesses)))
+            return 1 if reading.fails(opened) else 0
     from foretrace.look.reading import overview_of
     from foretrace.read.run_record import read_run
 
@@ -171,7 +185,12 @@ def command(
         from foretrace.look import lines
 
         parts = [name for name in EVERY if name != "modules" or overview.look.modules]
-        return use.parts_page(lines, overview, wanted, top, parts)
+        shown = use.parts_page(lines, overview, wanted, top, parts)
+        if guesses:
+            from foretrace.check.questions import lines as beside_real
+
+            shown += beside_real(guesses)
+        return shown
 
     use.answer_in_sections(form, overview.look, page)
     return _code(reading, [overview.look.ledger], left_out=len(left_out))

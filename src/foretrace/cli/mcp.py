@@ -104,8 +104,8 @@ class Tools:
         return _block(_run("compare", self._path(before), self._path(after)))
 
     def check(self, trace: str, prediction: str) -> str:
-        """Mark one prediction about a trace, for example `gpu idle < 10%`: hit, miss, unknown."""
-        return _block(_run("check", self._path(trace), f"--guess={prediction}"))
+        """Mark one prediction about a trace, for example `gpu.idle < 10%`: hit, miss, unknown."""
+        return _block(_run("check", self._path(trace), "--", prediction))
 
     def why(self, trace: str) -> str:
         """What torch.compile made of the code, and why; needs the compiler's logs."""

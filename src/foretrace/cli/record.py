@@ -38,6 +38,7 @@ recording_options = use.joined(
     ),
     use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
     use.flag("--no-look", "Write the files and stop; this needs torch alone."),
+    use.flag("--guess", "Answer five questions before the trace is shown."),
     use.as_json,
 )
 # of every command that runs a script
@@ -86,6 +87,7 @@ def command(
     arguments: tuple[str, ...],
     folder: str | None,
     no_look: bool,
+    guess: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -140,9 +142,9 @@ def command(
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
-        show(done.traces[0])
+        show(done.traces[0], guess=guess)
     if done.traces:
-        _say_next(done.traces[0], done.oom)
+        _say_next(done.traces[0], done.oom, unseen=no_look)
     return done.exit_code
 
 
@@ -154,7 +156,7 @@ def _as_job(
     from foretrace.base.terminal import plain
     from foretrace.record import hf_job
 
-    own, words = {*job, "folder", "no_look", "as_json", "overwrite"}, list[str]()
+    own, words = {*job, "folder", "no_look", "guess", "as_json", "overwrite"}, list[str]()
     for option in context.command.params:
         name, given = str(option.name), context.get_parameter_source(str(option.name))
         if isinstance(option, click.Option) and given == ParameterSource.COMMANDLINE:
@@ -203,7 +205,7 @@ def misplaced(arguments: Sequence[str]) -> list[str]:
     return [word for word in arguments if word.partition("=")[0] in own]
 
 
-def _say_next(trace: Path, oom: Path | None) -> None:
+def _say_next(trace: Path, oom: Path | None, *, unseen: bool) -> None:
     """The files, and what one does with them: the second recording of a script is compared, never
     one that failed.
 
@@ -211,6 +213,7 @@ def _say_next(trace: Path, oom: Path | None) -> None:
     """
     failed, lines = _error(trace) is not None, [f"wrote {trace}"]
     then = "correct the script and record it again" if failed else _comparison(trace)
+    then = f"foretrace look {trace} --guess" if unseen and not failed else then
     if oom is not None:
         lines += [f"wrote {oom}", f"out of memory: {_failure(oom)}"]
         then = f"foretrace memory {oom}; {then}"
@@ -248,12 +251,14 @@ def _progress(text: str) -> None:
         click.echo(f"foretrace: {text}", err=True)
 
 
-def show(trace: Path) -> None:
+def show(trace: Path, *, guess: bool = False) -> None:
     """Look at a trace just written; only here capturing needs the reader."""
     try:
         from foretrace.cli.look import command as look
 
-        look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
+        look.main(
+            [str(trace), *["--guess"] * guess], prog_name="foretrace look", standalone_mode=False
+        )
     except ImportError as problem:
         message = f"wrote {trace}; to look at it: pip install foretrace (or pass --no-look)"
         raise MissingError(message) from problem

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @use.shown("-o --out", "The file to write.", default="report.html")
 @use.flag("--overwrite", "Replace a file of that name.")
 @use.option("--step", "Open at this step, from 0; else at the typical one.", type=click.IntRange(0))
-@use.option("-g --guess TEXT", "A guess to mark and show; repeatable.", multiple=True)
+@use.option("--check TEXT", "A prediction to mark and show; repeatable.", to="texts", multiple=True)
 @use.option(
-    "--guesses FILE",
-    "Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.",
+    "--predictions FILE",
+    "Predictions from a TOML file, or marked ones: the JSON of foretrace check --json.",
 )
 @use.option("--ladder FILE", "A climb to show: the JSON of foretrace lab ladder --json.")
 @use.option("--tried FILE", "A try to show: the JSON of foretrace try --json.")
@@ -36,8 +36,8 @@ def command(
     out: str,
     overwrite: bool,
     step: int | None,
-    guess: tuple[str, ...],
-    guesses: str | None,
+    texts: tuple[str, ...],
+    predictions: str | None,
     ladder: str | None,
     tried: str | None,
     reading: use.Reading,
@@ -52,7 +52,7 @@ def command(
     from foretrace.pages import write_report
     from foretrace.pages.page import write_page
     from foretrace.pages.page_tables import try_html
-    from foretrace.pages.report import marked_guesses, read_answer
+    from foretrace.pages.report import marked, read_answer
     from foretrace.read.door import NamedFiles, SnapshotFile, TraceFile, TraceFolder, TryResult
     from foretrace.read.tried import TryDocument
     from foretrace.record.lab_documents import LadderDocument
@@ -64,24 +64,24 @@ def command(
         kinds += [TryResult, SnapshotFile, NamedFiles]
     found = [reading.opened(path, *kinds) for path in traces]
     if isinstance(result := found[0], TryResult):
-        if not alone or guess or guesses:
+        if not alone or texts or predictions:
             raise UsageError("the page of a try takes no option of a trace")
         click.echo(str(write_page(target, try_html(result.document), [result.path])))
         return 0
     if isinstance(found[0], SnapshotFile):
-        if not alone or guess or guesses:
+        if not alone or texts or predictions:
             raise UsageError("the page of a memory snapshot takes no option of a trace")
         return _memory(found[0].path, target, reading)
     if len(traces) == 1 and reading.is_job(found[0]):
         if not alone:
             raise UsageError("the page of a job has no --step, no --ladder and no --tried")
-        return _job(found[0], target, guess, guesses, reading)
+        return _job(found[0], target, texts, predictions, reading)
     opened = [reading.trace(each) for each in found]
     written = write_report(
         target,
         opened,
         step=step,
-        guesses=marked_guesses(opened, guess, guesses),
+        predictions=marked(opened, texts, predictions),
         ladder=read_answer(ladder, LadderDocument, "lab ladder") if ladder else None,
         tried=read_answer(tried, TryDocument, "try") if tried else None,
         steering=steering,
@@ -108,18 +108,19 @@ def _job(
     job_path: Opened, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
     from foretrace.base.files import write_text
-    from foretrace.check.guess_files import given
-    from foretrace.check.marking import check_job, document
-    from foretrace.check.parsing import parse_job_or_error
+    from foretrace.check.documents import document
+    from foretrace.check.files import load
+    from foretrace.check.jobs import check_job
+    from foretrace.check.marking import Given
     from foretrace.jobs.lanes import default_ranks, lanes
     from foretrace.jobs.summary import summarize
     from foretrace.pages.job_report import job_html
 
-    guesses = given(texts, [file] if file else [], parse_job_or_error)
+    given: list[Given] = [*texts, *(load(file) if file else [])]
     with reading.job(job_path) as job:
         found = summarize(job)
         beside = lanes(job, default_ranks(found))
-    marked = document(check_job(found, guesses)) if guesses else None
+    marked = document(check_job(found, given)) if given else None
     write_text(target, job_html(found, beside, marked))
     click.echo(str(target))
     return 1 if reading.strict and found.left_out else 0

@@ -29,9 +29,9 @@ def _program(trace: Trace) -> str:
     regions = trace.spans.region_groups().keys()
     for name, told in _read("articles")["program"].items():
         if regions & {*told["regions"]}:
-            from foretrace.check import check, parse  # few traces need it
+            from foretrace.check import check  # few traces need it
 
-            verdicts = check(trace, [parse(text) for text in told["holds"]])
+            verdicts = check(trace, told["holds"])
             if all(each.verdict == "hit" for each in verdicts):
                 return str(name)
     return ""

@@ -29,7 +29,7 @@ from foretrace.base.patterns import regex
 from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, paragraphs
 from foretrace.base.terminal import stem
 from foretrace.base.units import DASH, bytes_text, count_text, range_text, time_text
-from foretrace.check.words import UNITS
+from foretrace.check.language import UNITS
 from foretrace.compare import compare
 from foretrace.compare.verdict import made_between
 from foretrace.look.fixes import GPU, FixPrediction, Predicted, both, fixes, predicted
@@ -109,12 +109,12 @@ class AskedForecast(Struct, frozen=True):
     text: str
     now: float
 
-    def guess(self, answer: str) -> Interval:
+    def answer(self, given: str) -> Interval:
         """The interval that an answer means; `UsageError` where it means none."""
-        said = answer.strip().lower().replace("µ", "u").removeprefix("between ")
+        said = given.strip().lower().replace("µ", "u").removeprefix("between ")
         parts = [_ANSWER.fullmatch(part.strip()) for part in _BETWEEN.split(said.lstrip("~"))]
         if not 1 <= len(parts) <= 2 or None in parts:
-            raise UsageError(f"{answer.strip()!r} is not an answer: {self._wanted}")
+            raise UsageError(f"{given.strip()!r} is not an answer: {self._wanted}")
         units = self._units([part[2] for part in parts if part])
         ends = [float(part[1]) * unit for part, unit in zip(parts, units, strict=True) if part]
         if len(ends) == 1:
@@ -132,7 +132,8 @@ class AskedForecast(Struct, frozen=True):
     def _units(self, words: list[str]) -> list[float]:
         """What each number is counted in; the first of two has the unit of the second."""
         kind = {"kernels": "count", "bytes": "bytes"}.get(self.name, "time")
-        known = {unit.lower(): scale for unit, scale in UNITS[kind].items()}
+        known = {unit.lower(): size for unit, (measures, size) in UNITS.items() if measures == kind}
+        known |= {"": 1.0} if kind == "count" else {}
         given = [word or words[-1] for word in words]
         if any(word not in known for word in given):
             raise UsageError(f"{self._wanted}, such as {TEXTS[self.name](self.now)}")

@@ -31,8 +31,8 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.tables import TEXT, WORDS, Column, Line, Table, fitted
 from foretrace.base.units import bytes_text, change_text, count_text, plural, ratio_text
-from foretrace.check.baseline import counted
 from foretrace.check.evidence import Evidence
+from foretrace.check.holding import counted
 from foretrace.check.windows import span_window
 from foretrace.compare.measure import middle
 from foretrace.compare.sides import Repeats, choose, repeats

@@ -16,8 +16,8 @@ from foretrace.base.errors import UsageError, nearest
 from foretrace.base.tables import WORDS, Column, Line, Table, paragraphs
 from foretrace.base.terminal import WIDTH, plain
 from foretrace.base.units import bytes_text, count_text, plural, time_text, times_text
-from foretrace.check import job_kinds, kinds
-from foretrace.check.words import HEADS, TRAITS, Selector, Trait
+from foretrace.check import quantities
+from foretrace.check.selectors import vocabulary
 from foretrace.learn import documents
 from foretrace.learn.explained import DecodedName, Manual, ManualEntry, NameLaunch
 from foretrace.look import fixes, rules
@@ -242,7 +242,7 @@ def manual(words: Sequence[str]) -> Manual:
         return Manual(every)
     entries, kernels = list[ManualEntry](), list[DecodedName]()
     for word in words:
-        named = [_with_finding(each) for each in every if each.name == word] + _nouns(word)
+        named = [_with_finding(each) for each in every if each.name == word] + _selector(word)
         named += _ops(word)
         kernel = families.decode(word)
         known = kernel.family != UNKNOWN
@@ -251,7 +251,7 @@ def manual(words: Sequence[str]) -> Manual:
         if known or not (named or _WORD.fullmatch(word)):
             kernels.append(DecodedName.of(kernel))
         elif not named:
-            names = [*(each.name for each in every), *HEADS, *TRAITS, *_prices()]
+            names = [*(each.name for each in every), *vocabulary(), *_prices()]
             near = nearest(word, dict.fromkeys(names), "`foretrace explain` lists the words", 3)
             raise UsageError(f"explain: nothing is named {word!r}; {near}")
         entries += named
@@ -259,7 +259,7 @@ def manual(words: Sequence[str]) -> Manual:
 
 
 def _every() -> Iterator[ManualEntry]:
-    """Rules, fixes, kinds of prediction, documents."""
+    """Rules, fixes, quantities of predictions, documents."""
     for rule in rules.rules():
         needs = [advice for need, (_, advice) in rules.NEEDS.items() if need in rule.needs]
         text = by_head(plugins.manual(rule.check))
@@ -270,35 +270,23 @@ def _every() -> Iterator[ManualEntry]:
         leading = [rule.name for rule in rules.rules() if fix.name in rule.fixes]
         text = by_head(plugins.manual(fix.find))
         yield ManualEntry(FIX, fix.name, fix.title, text, needs, rules=leading)
-    for kind in (*kinds.every(), *job_kinds.every()):
-        first, *more = inspect.cleandoc(kind.measure.__doc__ or "").split("\n\n")
-        text = {"": " ".join(first.split())}
-        if more:
-            text["Means"] = " ".join(" ".join(more).split())
-        # `{what:selector}` is SELECTOR
-        wordings = [re.sub(r"\{\w+:(\w+)\}", lambda slot: slot[1].upper(), each)
-                    for each in kind.patterns]  # fmt: skip
-        text["Write"] = "; ".join(wordings)
-        yield ManualEntry(QUANTITY, kind.name, re.split(r"[.:;] ", text[""])[0].rstrip("."), text)
+    for quantity in quantities.quantities():
+        text = {"": quantity.manual, "Means": quantity.manual, "Unit": quantity.measures}
+        text["Write"] = quantity.example
+        title = re.split(r"[.:;] ", quantity.manual)[0].rstrip(".")
+        yield ManualEntry(QUANTITY, quantity.name, title, text)
     for name, (_, first) in documents.every().items():
         command, _, title = first.rstrip(".").partition(": ")
         text = {"": first, "Printed by": command, "Schema": f"foretrace docs schema {name}"}
         yield ManualEntry(DOCUMENT, name, title, text)
 
 
-def _nouns(word: str) -> list[ManualEntry]:
-    """A word that predictions count."""
-    noun = HEADS.get(word) or TRAITS.get(word)
-    if noun is None:
+def _selector(word: str) -> list[ManualEntry]:
+    """A word that says what a quantity is of."""
+    if word not in vocabulary() or word in quantities.QUANTITIES:
         return []
-    traits = [noun] if isinstance(noun, Trait) else noun.traits
-    text = f"{noun.kind}s" if isinstance(noun, Selector) else "kernels"
-    if isinstance(noun, Selector):
-        text += f" named {noun.name}" if noun.name else ""
-        text += f" below {noun.under}" if noun.under else ""
-    text += "".join(f", {each.kind} {each.value}".rstrip() for each in traits)
-    examples = f"{word} == 3; no {word}; {word} < A"
-    return [ManualEntry(QUANTITY, word, f"predictions count {text}", {"Write": examples})]
+    examples = f"count({word}) == 3; time({word}) < 60 us; share({word}) > 40%"
+    return [ManualEntry(QUANTITY, word, "what a quantity is of", {"Write": examples})]
 
 
 def _prices() -> dict[str, costs.CostKind]:

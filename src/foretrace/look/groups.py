@@ -315,6 +315,16 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
 
 
+def shown_groups(trace: Trace, spans: Sequence[Span] = ()) -> dict[str, str]:
+    """What `group_rows` calls each group."""
+    parts, _ = usual_work(trace, spans)
+    if not parts:
+        return {}
+    rows = np.concatenate([part[trace.gpu.usable[part]] for part in parts])
+    m = _common_m(trace, [span.work for span in spans] or parts)
+    return {shown_name(work, m): work.name for work in works(trace, rows)}
+
+
 def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:
     ns = float(time[distinct(work.rows)].sum())  # two steps or calls may have the same work
     count = len(work.rows) // parts if len(work.rows) % parts == 0 else len(work.rows) / parts

@@ -22,7 +22,7 @@ from foretrace.jobs.lanes import KINDS, JobLanes
 from foretrace.jobs.lines import PARTS, sections
 from foretrace.jobs.whole_job import step_name
 from foretrace.pages.page import Packed, pack, page
-from foretrace.pages.page_tables import TableData, guesses_table, shown
+from foretrace.pages.page_tables import TableData, predictions_table, shown
 from foretrace.pages.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.trace.intervals import Ints
 
@@ -166,12 +166,12 @@ class JobPage(Struct, frozen=True):
 
 
 def job_html(
-    document: JobDocument, lanes: JobLanes | None, guesses: CheckDocument | None = None
+    document: JobDocument, lanes: JobLanes | None, predictions: CheckDocument | None = None
 ) -> str:
-    """The page as HTML; `guesses` are marked predictions to show."""
+    """The page as HTML; `predictions` are marked ones to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    marked = [] if guesses is None else [guesses_table(guesses)]
+    marked = [] if predictions is None else [predictions_table(predictions)]
     tables = [*marked, *(shown(_named(each)) for each in rest)]
     return page(plain(top.title), JobPage(shown(top), _heat(document), drawn, tables))
 

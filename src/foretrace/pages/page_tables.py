@@ -169,7 +169,7 @@ def compiled_code(trace: Trace) -> TablesPage | None:
 _SIGNS = {"hit": "✓", "miss": "✗", "unknown": "?", "error": "!"}
 
 
-def guesses_table(found: CheckDocument) -> TableData:
+def predictions_table(found: CheckDocument) -> TableData:
     """Predictions and whether they came true."""
     columns = (
         Column("guess", "text", WORDS),
@@ -177,7 +177,7 @@ def guesses_table(found: CheckDocument) -> TableData:
         *(Column(name, name, WORDS) for name in ("measured", "expected", "why")),
     )
     score = f"{found.hits} hit, {found.misses} missed, {found.unknown} unknown (not in the trace)."
-    return shown(Table("Guesses", columns, found.guesses, lines=[Line("", score)]))
+    return shown(Table("Predictions", columns, found.guesses, lines=[Line("", score)]))
 
 
 _OUTCOMES = {"holds": "✓", "does not hold": "✗", "holds on the A100": "≠", "imprecise": "~"}

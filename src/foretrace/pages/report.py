@@ -1,6 +1,6 @@
 """The report of one trace or several: gathers what the page shows, and writes the file.
 
-A report can also show marked guesses, a climb of the ladder, what `foretrace try` measured, and
+A report can also show marked predictions, a climb of the ladder, what `foretrace try` measured, and
 what `why` says of the last trace.
 """
 
@@ -25,8 +25,8 @@ from foretrace.pages.page import pack, page, write_page
 from foretrace.pages.page_tables import (
     TableData,
     compiled_code,
-    guesses_table,
     ladder_tables,
+    predictions_table,
     tries,
 )
 from foretrace.pages.timeline import Timeline
@@ -69,7 +69,7 @@ def report(
     traces: Sequence[Trace],
     *,
     step: int | None = None,
-    guesses: CheckDocument | None = None,
+    predictions: CheckDocument | None = None,
     ladder: LadderDocument | None = None,
     tried: TryDocument | None = None,
     only: str = "",
@@ -98,8 +98,8 @@ def report(
     why = None if only else compiled_code(traces[-1])
     parts = {"Compiled": why, "Tried": tries(tried) if tried else None}
     tabs = {name: [part.head, *part.tables] for name, part in parts.items() if part is not None}
-    if guesses is not None:
-        tabs["Guesses"] = [guesses_table(guesses)]
+    if predictions is not None:
+        tabs["Predictions"] = [predictions_table(predictions)]
     if not only and (matmuls := matmuls_on_map(traces[-1])):
         tabs["Matmuls"] = matmuls
     if ladder is not None:
@@ -134,21 +134,20 @@ def _shown(timeline: Timeline, step: int | None, most: int) -> Ints:
     return np.sort(wanted[:most])
 
 
-def marked_guesses(
-    traces: Sequence[Trace], texts: Sequence[str], file: str | None
-) -> CheckDocument | None:
-    """The document of `check --json`, from a file or made; predictions call the first trace `A`."""
+def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> CheckDocument | None:
+    """The document of `check --json`, from a file or made; predictions call the first trace `a`."""
     if file is not None and file.endswith(".json"):
         return read_answer(file, CheckDocument, "check")
     if not texts and file is None:
         return None
-    from foretrace.check import check, parse
-    from foretrace.check.guess_files import load
-    from foretrace.check.marking import document
+    from foretrace.check import check
+    from foretrace.check.documents import document
+    from foretrace.check.files import load
+    from foretrace.check.marking import Given
 
-    guesses = [parse(text) for text in texts] + (load(file) if file else [])
+    given: list[Given] = [*texts, *(load(file) if file else [])]
     against = traces[0] if len(traces) > 1 else None
-    return document(check(traces[-1], guesses, against))
+    return document(check(traces[-1], given, against))
 
 
 def read_answer(file: str, document: type[Answer], command: str) -> Answer:

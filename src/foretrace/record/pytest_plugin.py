@@ -4,13 +4,13 @@
         with kernel_trace(warmup=2, steps=1) as t:
             for _ in t:                      # the warm-up rounds run without the profiler
                 model(x)
-        t.check("per step: kernels == 5", "every gemm has layout tn")
+        t.check("kernels == 5", "layout(gemm) == tn")
         t.check_snapshot()
 
     @pytest.mark.max_kernels(5)              # of every step that the test records
     @pytest.mark.no_sync
-    @pytest.mark.guess("gelu and mul are fused", reason="Inductor fuses them")
-    @pytest.mark.guess("graph breaks == 0", "recompiles == 0", "graphs == 1")
+    @pytest.mark.predict("fused(gelu, mul)", reason="Inductor fuses them")
+    @pytest.mark.predict("graph_breaks == 0", "recompiles == 0", "graphs == 1")
 
 `kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace
 before the fixture is used. A prediction that the trace does not decide (no GPU here) is listed as
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from foretrace.check.expecting import Expect
-    from foretrace.check.snapshots import SnapshotFile
     from foretrace.check.verdict import Verdict
     from foretrace.record.profiling.compiler_records import CompilerRecords
+    from foretrace.record.snapshots import SnapshotFile
     from foretrace.trace.trace import Trace
 
 
@@ -56,13 +56,13 @@ class RecordedBlock:
     whole, as one step.
 
     With `why=True` the compiler's records of the whole block, warm-up included, are kept beside the
-    trace: they decide `graph breaks == 0`, `recompiles == 0`, `graphs == 1`, `kernels from
-    model.py:41 == 1`. A mark `guess` with such a prediction turns this on. What was compiled before
-    the block is not compiled again: make the compiled function inside, or call
+    trace: they decide `graph_breaks == 0`, `recompiles == 0`, `graphs == 1`,
+    `kernels("model.py:41") == 1`. A mark `predict` with such a prediction turns this on. What was
+    compiled before the block is not compiled again: make the compiled function inside, or call
     `torch._dynamo.reset()` first.
 
     With `memory=True` allocations are recorded, and on a GPU the allocator's snapshot is kept:
-    they decide `peak memory < 2 GB`, `activations < 1 GB`, `no growth from step 2 to step 9`.
+    they decide `peak < 2 GB`, `peak.held(activations) < 1 GB`, `growth(2, 9) <= 0 B`.
     """
 
     def __init__(
@@ -181,27 +181,26 @@ class RecordedBlock:
     @property
     def kernels(self) -> Counter[str]:
         """The kernels of one step by name, as in a snapshot."""
-        from foretrace.check.snapshots import kernels
+        from foretrace.record.snapshots import kernels
 
         return kernels(self.trace)
 
     @property
     def expect(self) -> Expect:
-        """Predictions in Python: `assert t.expect.each_step.kernels == 5`."""
-        from foretrace.check import expect
+        """Predictions in Python: `assert t.expect.kernels == 5`."""
+        from foretrace.check.expecting import expect
 
         return expect(self.trace)
 
     def check(
-        self, *guesses: str, against: RecordedBlock | None = None, reason: str = ""
+        self, *predictions: str, against: RecordedBlock | None = None, reason: str = ""
     ) -> list[Verdict]:
         """Mark predictions; a miss fails the test."""
         from foretrace.check import check
-        from foretrace.check.parsing import parse_or_error
 
         __tracebackhide__ = True
-        parsed = [parse_or_error(text, reason) for text in guesses]
-        return self.owner.judge(check(self.trace, parsed, against.trace if against else None))
+        given = [(text, reason) for text in predictions]
+        return self.owner.judge(check(self.trace, given, against.trace if against else None))
 
     def check_snapshot(self, name: str = "") -> None:
         """Compare the kernels with the test's snapshot for this GPU architecture and torch."""
@@ -244,13 +243,12 @@ class KernelTraces:
 
     def _need_records(self) -> bool:
         """Whether a mark has a prediction that the compiler's records decide."""
-        texts = [text for mark in self.item.iter_markers("guess") for text in _texts(mark)]
+        texts = [text for mark in self.item.iter_markers("predict") for text in _texts(mark)]
         if not texts:
             return False
-        from foretrace.check.parsing import Guess, parse_or_error
+        from foretrace.check.marking import needs_records
 
-        guesses = [parse_or_error(text) for text in texts]
-        return any(isinstance(each, Guess) and each.kind.records for each in guesses)
+        return any(map(needs_records, texts))
 
     def judge(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Remember the verdicts; fail on a miss, and on an unknown do what the settings say."""
@@ -269,29 +267,25 @@ class KernelTraces:
         return verdicts
 
     def judge_marks(self) -> None:
-        """Judge `max_kernels`, `no_sync` and `guess` on every block of the test."""
+        """Judge `max_kernels`, `no_sync` and `predict` on every block of the test."""
         from foretrace.check import check
-        from foretrace.check.parsing import parse_or_error
 
         __tracebackhide__ = True
         marks = list(self.item.iter_markers())
-        said = [(text, mark.kwargs.get("reason", "")) for mark in marks for text in _texts(mark)]
-        if said and not self.blocks:
+        given = [
+            (text, str(mark.kwargs.get("reason", ""))) for mark in marks for text in _texts(mark)
+        ]
+        if given and not self.blocks:
             raise AssertionError(
-                f"{said[0][0]}: the test recorded nothing; write `with kernel_trace() as t:`"
+                f"{given[0][0]}: the test recorded nothing; write `with kernel_trace() as t:`"
             )
-        for block in self.blocks if said else []:
-            # A file without steps is judged as a whole.
-            prefix = "" if block.trace.has("steps") else "per step: "
-            guesses = [
-                parse_or_error(text.removeprefix(prefix), str(reason)) for text, reason in said
-            ]
-            self.judge(check(block.trace, guesses))
+        for block in self.blocks if given else []:
+            self.judge(check(block.trace, given))
 
     def compare(self, block: RecordedBlock, name: str) -> None:
         """Compare a block with its snapshot, or write the snapshot when there is none."""
-        from foretrace.check.snapshots import SnapshotFile
-        from foretrace.check.windows import Unknown
+        from foretrace.check.language import Unknown
+        from foretrace.record.snapshots import SnapshotFile
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")
@@ -319,7 +313,7 @@ class KernelTraces:
             )
 
     def _compare(self, file: SnapshotFile, kernels: Counter[str]) -> None:
-        from foretrace.check.snapshots import difference
+        from foretrace.record.snapshots import difference
 
         __tracebackhide__ = True
         found = difference(file.read(), kernels)
@@ -332,7 +326,7 @@ class KernelTraces:
 
     def keep(self) -> list[str]:
         """Copy the traces of a failed test to the folder that keeps them; returns the paths."""
-        from foretrace.check.snapshots import file_stem
+        from foretrace.record.snapshots import file_stem
 
         paths = [block.path for block in self.blocks]
         recorded = [path for path in paths if path.parent == self.folder and path.exists()]
@@ -374,10 +368,10 @@ def _texts(mark: pytest.Mark) -> list[str]:
     """The predictions that a mark stands for."""
     if mark.name == "max_kernels":
         most = mark.args[0] if mark.args else mark.kwargs.get("count", "")
-        return [f"per step: kernels <= {most}"]
+        return [f"kernels <= {most}"]
     if mark.name == "no_sync":
-        return ["per step: sync == 0"]
-    return [str(text) for text in mark.args] if mark.name == "guess" else []
+        return ["waits == 0"]
+    return [str(text) for text in mark.args] if mark.name == "predict" else []
 
 
 def option(config: pytest.Config, name: str) -> Any:
@@ -400,7 +394,7 @@ _FORMS: dict[str, dict[str, Any]] = {
 MARKS = (
     "max_kernels(count): every recorded step launches at most this many GPU kernels (foretrace)",
     "no_sync: the host never waits for the GPU inside a recorded step (foretrace)",
-    "guess(*texts, reason=''): predictions about what the test records (foretrace)",
+    "predict(*texts, reason=''): predictions about what the test records (foretrace)",
 )
 TRACES = pytest.StashKey[KernelTraces]()
 
@@ -460,7 +454,9 @@ def pytest_runtest_makereport(
 
 def _report(item: pytest.Item, report: Any) -> None:
     traces = item.stash.get(TRACES, None)
-    marked = [name for name in ("max_kernels", "no_sync", "guess") if item.get_closest_marker(name)]
+    marked = [
+        name for name in ("max_kernels", "no_sync", "predict") if item.get_closest_marker(name)
+    ]
     if traces is not None:
         kept = traces.keep() if report.failed else []
         report.foretrace = traces.summary(kept)
@@ -495,10 +491,12 @@ class Summary:
             marks.update(report.get("verdicts", {}))
             shots.update(snapshot.split()[0] for snapshot in report.get("snapshots", ()))
         traces = plural(sum(report.get("blocks", 0) for report in self.reports), "trace")
-        guesses = plural(sum(marks.values()), "guess", "guesses")
+        predictions = plural(sum(marks.values()), "prediction")
         score = f"{marks['hit']} hit, {marks['miss']} missed, {marks['unknown']} unknown"
         snapshots = ", ".join(f"{count} {word}" for word, count in sorted(shots.items()))
-        return f"{traces}, {guesses}: {score}" + (f"; snapshots: {snapshots}" if snapshots else "")
+        return f"{traces}, {predictions}: {score}" + (
+            f"; snapshots: {snapshots}" if snapshots else ""
+        )
 
     def _details(self) -> Iterator[str]:
         for report in self.reports:

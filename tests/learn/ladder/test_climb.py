@@ -168,7 +168,7 @@ def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert "The add never appears as a separate kernel" in text
     assert "(Part 2, Why" in text
     assert "on linear eager, 1024x32x64: nn.Linear(32, 64)(x), x of 1024 x 32\n" in text
-    assert "        holds             every gemm has epilogue bias\n" in text
+    assert "        holds             epilogue(gemm) == bias\n" in text
     assert main(["lab", "ladder", "--claim", "B12"]) == 0
     assert "        does not hold     torch on this machine" in capsys.readouterr().out
     assert main(["lab", "ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it

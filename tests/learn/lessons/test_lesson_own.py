@@ -191,15 +191,15 @@ def test_a_name_from_a_trace_is_a_name_and_no_fact(tmp_path: Path) -> None:
 def test_a_trace_that_decides_nothing_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    capture = RECORDED / "graph_capture.json.gz"
+    bare = Path(open_made(TraceBuilder().sync(0, 5_000), tmp_path, "bare").path)
     with pytest.raises(UsageError, match="too few questions can be marked on this trace"):
-        own_sitting(ft.open(capture, cache=False))
+        own_sitting(ft.open(bare, cache=False))
     cut = tmp_path / "cut.json"
     cut.write_bytes(gzip.decompress(recordings.traces()["mlp_eager"].read_bytes())[:20_000])
-    for path in (str(capture), str(cut), str(RECORDED)):
+    for path in (str(bare), str(cut), str(RECORDED)):
         assert main(["lesson", path, "--no-cache"]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
-    assert main(["lesson", str(capture), "--live"]) == 2
+    assert main(["lesson", str(bare), "--live"]) == 2
     assert "is a trace" in capsys.readouterr().err
 
 

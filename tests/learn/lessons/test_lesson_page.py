@@ -68,15 +68,15 @@ def test_measures_by_a_second_method() -> None:
     kernels = trace.kernels
     assert kernels.height == 3 * found["kernels"].value
     names = kernels["name"].to_list()
-    assert sum("nvjet" in name for name in names) == 3 * found["gemm"].value
+    assert sum("nvjet" in name for name in names) == 3 * found["count(gemm)"].value
     times = kernels["dur_ns"].to_list()
     calls = [times[at : at + 5] for at in range(0, 15, 5)]
     typical = sorted(calls, key=sum)[1]
-    assert found["gelu time"].value == typical[2]
-    assert found["mul time"].value == typical[3]
-    assert found["gemm time"].value == typical[0] + typical[1] + typical[4]
-    assert found["wall time"].value == trace.run.timing.wall_ns_per_call
-    assert found["gpu busy"].value + found["gpu idle"].value == pytest.approx(1, abs=1e-6)
+    assert found["time(gelu)"].value == typical[2]
+    assert found["time(mul)"].value == typical[3]
+    assert found["time(gemm)"].value == typical[0] + typical[1] + typical[4]
+    assert found["step.time"].value == trace.run.timing.wall_ns_per_call
+    assert found["gpu.busy"].value + found["gpu.idle"].value == pytest.approx(1, abs=1e-6)
     assert median(map(sum, calls)) == sum(typical)
 
 

@@ -49,7 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     opened = [foretrace.open(path, cache=False) for path in (first, second)]
     return write_report(
-        folder / "report.html", opened, guesses=convert(guesses, CheckDocument), ladder=ladder
+        folder / "report.html", opened, predictions=convert(guesses, CheckDocument), ladder=ladder
     )
 
 
@@ -90,7 +90,7 @@ def test_nothing_of_the_trace_became_markup(browser: Browser, page: Path) -> Non
     assert browser.run("return ({}).polluted === undefined && [].hasOwnProperty('length')")
     browser.run("for (const each of document.querySelectorAll('.more button')) each.click()")
     guesses = browser.run(
-        "return [...document.querySelectorAll('#panel-guesses tbody tr')].map((row) => "
+        "return [...document.querySelectorAll('#panel-predictions tbody tr')].map((row) => "
         "row.cells[0].textContent)"
     )
     assert guesses == [plain(name) for name in hostile.NAMES.values()]

@@ -270,11 +270,10 @@ def test_a_failed_recording_is_not_compared(
         said.append(capsys.readouterr().err.splitlines()[-1].replace(str(out), "out"))
     assert said == [
         "next: correct the script and record it again",
-        "next: change the script, record it again, then "
-        "foretrace compare out/script_2.json.gz out/script_3.json.gz",
-        "next: foretrace compare out/script_2.json.gz out/script_3.json.gz",
+        "next: foretrace look out/script_2.json.gz --guess",
+        "next: foretrace look out/script_3.json.gz --guess",
         "next: correct the script and record it again",
-        "next: foretrace compare out/script_2.json.gz out/script_5.json.gz",
+        "next: foretrace look out/script_5.json.gz --guess",
     ]
 
 

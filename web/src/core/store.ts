@@ -16,7 +16,7 @@ export interface Note extends Range {
 export interface State {
   view: Range | null; // in shared time, see context.ts; null: where the page opens, the typical step
   selection: Selection | null;
-  tab: string; // the open tab; the first one where there is none of this name
+  tab: string; // the open tab; the first one where no tab has this name
   filter: string; // of the table in the open tab
   search: string;
   pinned: readonly string[]; // tracks that stay on top, by key: `0/gpu0/stream7`

@@ -33,6 +33,7 @@ export interface JobPage { head: TableData; heat: HeatData | null; lanes: LanePa
 export interface KernelOrigin { lines: [string, string][]; nodes: string[]; moves: [string, string, string][]; language: string; code:
   string }
 export interface KnownMeasure { value: number; units: Record<string, number>; shown: string }
+export interface KnownWords { hold: string[]; shown: string }
 export interface Lane { label: string; gpu: boolean; rows: number; kind: string; key: string; launches: number; busy_ns: number; gpu_number:
   number | null }
 export interface LanePage { names: string[]; kinds: string[]; note: string; timeline: Outline }
@@ -55,7 +56,8 @@ export interface PageKernel { name: string; short: string; family: string; role:
   modules: string[]; source: string | null; sources: string[]; cache_use: CacheUse | null; shape: number | null; roofs: RoofShare[]; steps:
   [number, number][]; about: [string, string][] }
 export interface PageLane { name: string; slices: [string, number, number, number, boolean][] }
-export interface PagePredictable { measures: Record<string, KnownMeasure>; statements: Record<string, [string, number]>; texts: string[] }
+export interface PagePredictable { measures: Record<string, KnownMeasure>; words: Record<string, KnownWords>; marks: Record<string, [string,
+  string]> }
 export interface PageReply { verdict: string; said: string; misread: string }
 export interface PageStep { asked: AskedStep; kind: string; right: string; replies: Record<string, PageReply>; ranges: RightRange[];
   predictable: PagePredictable | null; drawing: PageDrawing | null; row: AverageRow | null; has_gpu: boolean }

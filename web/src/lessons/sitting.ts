@@ -4,6 +4,7 @@ import type { KnownMeasure, LessonPage, PagePredictable, PageReply, PageStep } f
 
 const PLACE = "foretrace-lessons";
 
+// What is kept of one lesson.
 export interface Kept {
   answers: (string | null)[];
   of: number;
@@ -43,9 +44,7 @@ export class Sitting {
   }
 
   answer(text: string): Mark | Problem {
-    const { step } = this,
-      marked = { choice: markChoice, number: markNumber }[step.kind] ?? markPrediction,
-      mark = marked(step, text.trim());
+    const mark = markAnswer(this.step, text);
     return isProblem(mark) ? mark : this.note(text, mark);
   }
 
@@ -69,6 +68,7 @@ export class Sitting {
     this.answers.length = this.marks.length = this.before;
   }
 
+  // The answers of an earlier sitting, as far as the lesson still takes them.
   resume(answers: (string | null)[]): void {
     for (const text of answers) {
       if (this.finished || isProblem(text === null ? this.skip() : this.answer(String(text)))) return;
@@ -103,46 +103,38 @@ export function standing(entry: Kept | undefined): string {
   return entry.answers.length >= entry.of ? `${entry.hits} of ${entry.asked} right` : `at question ${entry.answers.length + 1}`;
 }
 
-// Marks an answer: a choice or a number by looking it up, a prediction by a measure or a statement that the page carries.
+// Marks an answer: a choice or a number by looking it up, a prediction by a quantity whose value, or whose words, the page carries.
 
-const COMPARES: Record<string, string> = {
-  ...Object.fromEntries(["==", "!=", "<=", ">=", "<", ">", "~"].map((symbol) => [symbol, symbol])),
-  "=": "==",
-  "is at most": "<=",
-  "at most": "<=",
-  "up to": "<=",
-  "is at least": ">=",
-  "at least": ">=",
-  "less than": "<",
-  "fewer than": "<",
-  under: "<",
-  below: "<",
-  "more than": ">",
-  over: ">",
-  above: ">",
-  exactly: "==",
-  about: "~",
-  is: "==",
-};
-const SAID = Object.keys(COMPARES).sort((a, b) => b.length - a.length);
-const PREDICTION = new RegExp(`^(.+?)\\s*(${SAID.join("|")})\\s*(\\d{1,15}(?:\\.\\d{1,15})?)\\s*([^\\s\\d]*)$`);
-const STATEMENT = /^(?:(every|each|all|some|no) )?(.+?) (is|are|has|have) (not )?(.+)$/;
+const COMPARED = /^(.+?)\s*(==|!=|<=|>=|<|>|~)\s*(\d{1,15}(?:\.\d{1,15})?)\s*([^\s\d]*)$/;
+const STATED = /^(.+?)\s*==\s*"?([^"]+)"?$/;
 const ABOUT = 0.1;
 const DIGITS = "12345678";
 const NUMERALS = "zero one two three four five six seven eight nine ten eleven twelve".split(" ");
 
+// How an answer fared, and what is said about it in sentences.
 export interface Mark {
   verdict: string;
   said: string[];
 }
 
 // Why a text is not an answer; empty where there is no more to say than what would be one.
-type Problem = { problem: string };
+interface Problem {
+  problem: string;
+}
 
-type Measured = { verdict: string; measured: string };
+interface Measured {
+  verdict: string;
+  measured: string;
+}
 
 export function isProblem(found: object): found is Problem {
   return "problem" in found;
+}
+
+function markAnswer(step: PageStep, typed: string): Mark | Problem {
+  const answer = typed.trim();
+  if (step.kind === "choice") return markChoice(step, answer);
+  return step.kind === "number" ? markNumber(step, answer) : markPrediction(step, answer);
 }
 
 function replied(reply: PageReply, answer: string): Mark {
@@ -155,6 +147,7 @@ function markChoice(step: PageStep, answer: string): Mark | Problem {
   return { problem: `'${digit}' is not an answer: enter ${Object.keys(step.replies).join(", ")}` };
 }
 
+// The number that one word says.
 function numeral(answer: string): string | undefined {
   const at = NUMERALS.indexOf(answer.toLowerCase());
   return at < 0 ? undefined : String(at);
@@ -180,9 +173,7 @@ function markNumber(step: PageStep, answer: string): Mark | Problem {
     .replaceAll(",", "");
   const number = numeral(plain) ?? plain;
   if (!/^\d{1,15}(\.\d{1,15})?$/.test(number)) return { problem: `'${answer}' is not an answer: enter a number` };
-  const whole = step.ranges.length === 1;
-  if (whole && Number(number) % 1) return { problem: `'${answer}' is not an answer: enter a whole number` };
-  const decimals = whole ? 0 : Math.min((number.split(".")[1] ?? "").length, step.ranges.length - 1);
+  const decimals = Math.min((number.split(".")[1] ?? "").length, step.ranges.length - 1);
   const scaled = Math.round(Number(number) * 10 ** decimals),
     { least, most } = step.ranges[decimals];
   return replied(least <= scaled && scaled <= most ? step.replies[step.right] : (step.replies[number] ?? step.replies[""]), number);
@@ -190,71 +181,57 @@ function markNumber(step: PageStep, answer: string): Mark | Problem {
 
 function markPrediction(step: PageStep, answer: string): Mark | Problem {
   if (!step.predictable) return { problem: "" };
-  const region = `in ${(step.drawing?.region ?? "").toLowerCase()}:`,
-    text = answer
-      .toLowerCase()
-      .replace(/[ ?.!]+$/, "")
-      .replace(/\s+/g, " ")
-      .trim();
-  const plain = text.startsWith(region) ? text.slice(region.length).trim() : text;
-  const { measures, statements, texts } = step.predictable,
-    key = statementKey(statements, plain),
-    stated = key === null ? null : { verdict: statements[key][0], measured: texts[statements[key][1]] };
-  const found = markMeasure(measures, plain, answer) ?? stated;
-  if (!found) return { problem: "" };
-  return isProblem(found) ? found : { verdict: found.verdict, said: [`Measured: ${found.measured}. ${step.replies[""].said}`] };
+  const region = `in ${step.drawing?.region ?? ""}:`,
+    text = answer.replace(/\s+/g, " ").trim();
+  const found = measured(step.predictable, text.startsWith(region) ? text.slice(region.length).trim() : text);
+  if (!found || isProblem(found)) return found ?? { problem: "" };
+  return { verdict: found.verdict, said: [`Measured: ${found.measured}. ${step.replies[""].said}`] };
 }
 
-function markMeasure(measures: Record<string, KnownMeasure>, text: string, answer: string): Measured | Problem | null {
-  const [, name, compare, number, unit] = text.match(PREDICTION) ?? [];
-  const measure = Object.hasOwn(measures, name ?? "") ? measures[name] : null;
-  if (!measure) return null;
-  const names = Object.keys(measure.units),
-    known = names.find((each) => each.toLowerCase() === unit);
-  if (known === undefined) return { problem: `'${answer}' has no unit: enter one of ${names.filter(Boolean).join(", ")}` };
-  const factor = measure.units[known],
-    counted = names.includes("");
-  if (counted && Number(number) % 1) return { problem: `'${answer}' is not a prediction: enter a whole number` };
-  const digits = (number.split(".")[1] ?? "").length;
-  const amount = { value: Number(number) * factor, slack: counted ? 0 : 0.5 * 10 ** -digits * factor };
-  return { verdict: holds(COMPARES[compare], measure.value, amount) ? "hit" : "miss", measured: measure.shown };
+function measured({ measures, words, marks }: PagePredictable, text: string): Measured | Problem | null {
+  if (Object.hasOwn(marks, text)) return { verdict: marks[text][0], measured: marks[text][1] };
+  const [, name, compare, number, unit] = text.match(COMPARED) ?? [];
+  if (Object.hasOwn(measures, name ?? "")) return markMeasure(measures[name], compare, number, unit);
+  const [, stated, word] = text.match(STATED) ?? [];
+  if (!Object.hasOwn(words, stated ?? "")) return null;
+  return { verdict: words[stated].hold.includes(word.toLowerCase()) ? "hit" : "miss", measured: words[stated].shown };
 }
 
-// What `guess/words.py` does for one measured value.
+function markMeasure(measure: KnownMeasure, compare: string, number: string, unit: string): Measured | Problem {
+  if (!Object.hasOwn(measure.units, unit))
+    return { problem: `enter a unit: one of ${Object.keys(measure.units).filter(Boolean).join(", ")}` };
+  const factor = measure.units[unit],
+    digits = (number.split(".")[1] ?? "").length;
+  const amount = { value: Number(number) * factor, slack: unit || digits ? 0.5 * 10 ** -digits * factor : 0 };
+  return { verdict: holds(compare, measure.value, amount) ? "hit" : "miss", measured: measure.shown };
+}
+
+// What `check/judging.py` does for one measured value.
 function holds(symbol: string, value: number, { value: wanted, slack }: { value: number; slack: number }): boolean {
   const near = (room: number) => Math.abs(value - wanted) <= room * (1 + 1e-9);
-  const tests: Record<string, boolean> = {
-    "==": near(slack),
-    "!=": !near(slack),
-    "~": near(Math.max(slack, ABOUT * wanted)),
-    "<": value < wanted,
-    "<=": value <= wanted,
-    ">": value > wanted,
-    ">=": value >= wanted,
-  };
-  return tests[symbol];
-}
-
-// The statement that says the same: another quantifier word, a plural, a value that no kernel has.
-function statementKey(statements: PagePredictable["statements"], text: string): string | null {
-  if (Object.hasOwn(statements, text)) return text;
-  const [, every, subject, verb, not, rest] = text.match(STATEMENT) ?? [];
-  if (!subject || (every && not)) return null;
-  const quantifier = not ? "no" : every === "some" || every === "no" ? every : "every";
-  const says = verb === "is" || verb === "are" ? "is" : "has";
-  const field = rest.split(" ")[0];
-  for (const one of [subject, subject.replace(/s$/, ""), subject.replace(/ kernels?$/, "")]) {
-    const key = `${quantifier} ${one} ${says} `;
-    const found = [`${key}${rest}`, ...(rest.includes(" ") ? [`${key}${field} *`] : [])].find((each) => Object.hasOwn(statements, each));
-    if (found) return found;
+  switch (symbol) {
+    case "==":
+      return near(slack);
+    case "!=":
+      return !near(slack);
+    case "~":
+      return near(ABOUT * wanted);
+    case "<":
+      return value < wanted;
+    case "<=":
+      return value <= wanted;
+    case ">":
+      return value > wanted;
+    default:
+      return value >= wanted;
   }
-  return null;
 }
 
+// What can be predicted here, as a hint.
 export function predictableText(step: PageStep, lesson: LessonPage): string {
   const names = Object.keys(step.predictable?.measures ?? {}).join(", ");
   return (
-    `This page marks a measure (${names}) with a number, such as kernels == 5, and statements such as every kernel is bf16. ` +
+    `This page marks a quantity (${names}) with a number, such as kernels == 5, and words of kernels, such as dtype(gemm) == bf16. ` +
     `In a terminal, foretrace lesson ${lesson.number || "TRACE"} marks every prediction.`
   );
 }

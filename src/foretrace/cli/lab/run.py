@@ -76,6 +76,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     from foretrace.record.profiling import need_torch
 
     no_look, as_json, folder = given.pop("no_look"), given.pop("as_json"), given.pop("folder")
+    guess = given.pop("guess")
     choice = Choice(
         compile=given.pop("compiled"),
         values={option.name: given.pop(option.name) for option in rung.options},
@@ -110,7 +111,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     if no_look:
         click.echo(captured.trace)
     else:
-        show(captured.trace)
+        show(captured.trace, guess=guess)
 
 
 def _summary(record: dict[str, Any]) -> str:

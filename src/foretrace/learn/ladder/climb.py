@@ -15,7 +15,9 @@ from pathlib import Path
 
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text
-from foretrace.check import check, parse
+from foretrace.check import check
+from foretrace.check.language import Quantity
+from foretrace.check.marking import read
 from foretrace.check.verdict import Verdict
 from foretrace.compare import compare
 from foretrace.compare.articles import published
@@ -46,9 +48,9 @@ from foretrace.trace import opening
 from foretrace.trace.trace import Trace
 
 SCHEMA = 2
-# Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the
-# arithmetic.
-SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
+# Quantities that a CPU decides: it runs smaller sizes, launches no kernels, and its times include
+# the arithmetic.
+OF_HOST = {"before", "calls", "distinct", "fused", "ops", "steps", "under"}
 ON_CPU = "the claim is about a GPU at the article's sizes; a CPU runs smaller ones, on the host"
 
 # the trace for a recording's name; MissingError says why there is none
@@ -211,17 +213,18 @@ def _title(program: ClaimProgram, device: str) -> str:
 
 
 def _verdict(prediction: ClaimPrediction, find: Find, *, on_cpu: bool) -> Verdict:
-    guess = parse(prediction.guess, prediction.reason)
+    guess = read(prediction.guess)
     try:
         trace = find(prediction.on.trace)
         against = find(prediction.against.trace) if prediction.against else None
     except MissingError as problem:
         why = str(problem)
     else:
-        if not on_cpu or guess.kind.name not in SIZED:
-            return check(trace, guess, against)[0]
+        named = {node.name for node in guess.walk() if isinstance(node, Quantity)}
+        if not on_cpu or named <= OF_HOST:
+            return check(trace, (guess.text, prediction.reason), against)[0]
         why = ON_CPU
-    return Verdict(guess.text, "unknown", expected=guess.expected, why=why, reason=guess.reason)
+    return Verdict(guess.text, "unknown", "", str(guess.node), why, reason=prediction.reason)
 
 
 def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupRow]:

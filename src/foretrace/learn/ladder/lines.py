@@ -184,7 +184,7 @@ def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
 
 
 def _predicted(claim: MarkedClaim) -> str:
-    return f"{claim.guess} (A: {claim.against})" if claim.against else claim.guess
+    return f"{claim.guess} (a: {claim.against})" if claim.against else claim.guess
 
 
 def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:

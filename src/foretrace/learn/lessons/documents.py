@@ -2,7 +2,7 @@
 
 A lesson (`Lesson`, which each file of `lessons/texts` holds) has text, code and questions, and no
 answer. An answer is a prediction in the language of `foretrace check`, and the trace marks it. Text
-may hold facts between braces (`{gelu time}`, `{A: gpu time}`), which are measured when the text is
+may hold facts between braces (`{time(gelu)}`, `{a.gpu.time}`), which are measured when the text is
 shown. A page has no trace to ask: it carries every answer, marked beforehand.
 """
 
@@ -151,9 +151,10 @@ class Predict(Struct, frozen=True):
 class LessonStep(Struct, frozen=True):
     """One question: what it is about, what is asked, and what decides it.
 
-    `why` is the reason in two sentences, `hint` what `?` prints. `show` selects what decides it (a
-    selector of the language, such as `gelu` or `aten::t`), `row` is an op of the profiler's table.
-    `against` is the recording that predictions call A, `a100` the name of what the articles print.
+    `why` is the reason in two sentences, `hint` what `?` prints. `show` is a quantity that counts
+    what decides it (`count(gelu)`, `calls(aten::t)`), `row` is an op of the profiler's table.
+    `against` is the recording that predictions call `a`, `a100` the name of what the articles
+    print.
 
     `cpu` is what `--live` asks instead where there is no GPU, or the line that says why nothing is
     asked there. A step with `skipped` is not asked, for that reason.
@@ -192,13 +193,20 @@ class RightRange(Struct, frozen=True):
 
 
 class KnownMeasure(Struct, frozen=True):
-    """What `NAME COMPARE NUMBER UNIT` is marked with: a value, and how many of it a unit is.
+    """What `QUANTITY COMPARE NUMBER UNIT` is marked with: a value, and how many of it a unit is.
 
     `shown` is the value for people.
     """
 
     value: float
     units: dict[str, float]
+    shown: str
+
+
+class KnownWords(Struct, frozen=True):
+    """What `QUANTITY == WORD` is marked with: the words that hold of every kernel."""
+
+    hold: list[str]
     shown: str
 
 
@@ -231,13 +239,13 @@ class PageDrawing(Struct, frozen=True):
 class PagePredictable(Struct, frozen=True):
     """What the page can mark of free predictions.
 
-    `statements` are whole predictions in lower case, each with its verdict and the place of its
-    text in `texts`; one that ends in `*` is for every value that no other names.
+    `marks` has whole predictions that the question names, each with its verdict and what was
+    measured.
     """
 
     measures: dict[str, KnownMeasure]
-    statements: dict[str, tuple[str, int]]
-    texts: list[str]
+    words: dict[str, KnownWords]
+    marks: dict[str, tuple[str, str]]
 
 
 class PageStep(Struct, frozen=True):
@@ -245,8 +253,8 @@ class PageStep(Struct, frozen=True):
 
     `kind` is choice, number, prediction, or skipped. `replies` has each choice by its digit; or the
     right number, numbers that people give, and under "" any other; of a prediction an example.
-    `ranges` has the right numbers without decimals, with one, with two, …; the first of these alone
-    where a whole number is asked. `has_gpu` is whether the table has columns of the GPU.
+    `ranges` has the right numbers without decimals, with one, with two, ….
+    `has_gpu` is whether the table has columns of the GPU.
     """
 
     asked: AskedStep

@@ -1,41 +1,31 @@
 """A lesson as a page: every answer is marked beforehand, so that the page needs no trace.
 
-For a free prediction the page holds measures with a number and statements about kernels. Every
-value and every verdict comes from marking a prediction. `foretrace.lesson(1)` shows the page below
+For a free prediction the page holds quantities with their values, and words that hold of kernels.
+`foretrace.lesson(1)` shows the page below
 the cell of a notebook, in a frame that cannot reach the notebook and keeps no answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+import re
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor
 
 from msgspec import structs, to_builtins
 
 from foretrace.base.display import View
-from foretrace.base.errors import UsageError
-from foretrace.base.patterns import regex
 from foretrace.base.terminal import plain
-from foretrace.check import Guess
-from foretrace.check.traits import ABSENT, UNSTATED, Field, described, value_of, value_text
-from foretrace.check.words import (
-    DTYPES,
-    FAMILY_WORDS,
-    KERNEL_BOUNDS,
-    UNITS,
-    Amount,
-    Compare,
-    op_words,
-)
+from foretrace.check.judging import COUNT, DTYPES, SHARE, SIZES, Facts, Value, fact_text
+from foretrace.check.language import UNITS, Unknown
+from foretrace.check.quantities import QUANTITIES
+from foretrace.check.selectors import LIBRARIES
 from foretrace.learn.lessons import lesson as lesson_of
 from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.documents import (
     AskedStep,
     HowMany,
     KnownMeasure,
+    KnownWords,
     LessonPage,
     LessonStep,
     MarkedAnswer,
@@ -123,13 +113,9 @@ def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> P
     marks = {"": other} | {number: marked(step, number, scene) for number in given}
 
     def verdict(number: str) -> str:
-        try:
-            return scene.marked(ask.holds.replace("{}", number)).verdict
-        except UsageError:  # the prediction takes whole numbers alone
-            return "error"
+        return scene.marked(ask.holds.replace("{}", number)).verdict
 
-    decimals = DECIMALS[:1] if verdict("0.5") == "error" else DECIMALS
-    ranges = [_range(verdict, other.right or "0", each) for each in decimals]
+    ranges = [_range(verdict, other.right or "0", each) for each in DECIMALS]
     return _answered(PageStep(asked, "number", other.right, ranges=ranges), marks)
 
 
@@ -146,10 +132,10 @@ def _range(verdict: Callable[[str], str], right: str, decimals: int) -> RightRan
     return RightRange(_end(hits, starts[0], -1), _end(hits, starts[0], 1))
 
 
-def _end(hits: Callable[[int], bool], start: int, way: int, furthest: int = _FURTHEST) -> int:
+def _end(hits: Callable[[int], bool], start: int, way: int) -> int:
     """The last number that hits, up or down from one that does; found by halving."""
     inside, outside = 0, 1
-    while outside < furthest and hits(start + way * outside):
+    while outside < _FURTHEST and hits(start + way * outside):
         inside, outside = outside, outside * 2
     while outside - inside > 1:
         middle = (inside + outside) // 2
@@ -157,122 +143,68 @@ def _end(hits: Callable[[int], bool], start: int, way: int, furthest: int = _FUR
     return start + way * inside
 
 
-_COUNTED = ("kernels", "memcpy", "memset", "launches", "sync", "cpu kernels")
-_TIMED = ("gpu time", "cpu time", "wall time")
-_SHARES = ("gpu busy", "gpu idle")
-# dimension -> a unit, and into how many parts of the base unit a value is read
-_FINEST = {"count": ("", 1), "time": (" ns", 10), "share": ("%", 10**8)}
-_LARGEST = 10**15  # the language takes no longer number
-_TRAITS = (*DTYPES, *FAMILY_WORDS, *(f"{bound}-bound" for bound in KERNEL_BOUNDS))
-_QUANTIFIERS = ("every", "some", "no")
-_ELSE = "another-value"  # a value that no kernel states
-_QUOTED = regex("`([^`]+)`")
+_QUOTED = re.compile("`([^`]+)`")
+_STATED = ("dtype", "library", "family", "layout", "tile", "stages", "vec", "splitk")
+_AMOUNTS = {COUNT, SHARE, *SIZES}
 
 
 def predictable(scene: Scene, examples: str) -> PagePredictable:
-    """The measures of one call and the statements about its kernels, marked.
+    """Quantities of one call with their values, and words that hold of its kernels.
 
     What `examples` quotes is marked as well: a reader will try it.
     """
-    # The roles of the kernels of a call, and the ops that they do; a matmul is a gemm.
-    rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
-    kernels = [each for each in rows if each.kind == "kernel"]
-    done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}
+    operations = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
+    kernels = [each for each in operations if each.kind == "kernel"]
+    done = {word for each in kernels for word in each.does if word.isidentifier()} - {*MATMULS}
     subjects = sorted({each.role for each in kernels} | done)
-    words = [(name, "count") for name in (*_COUNTED, *subjects)]
-    words += [(name, "time") for name in (*_TIMED, *(f"{each} time" for each in subjects))]
-    words += [(name, "share") for name in _SHARES]
-    measures = {name: known for name, unit in words if (known := _measure(name, unit, scene))}
-    quoted = _parsed(_QUOTED.findall(examples), scene)
-    every = {text: _stated(guess, scene) for text, guess in quoted.items()}
-    every |= dict(_statements(["kernel", *subjects], scene))
-    places = dict[str, int]()  # many statements have one text: it is written once
-    statements = {
-        text: (verdict, places.setdefault(measured, len(places)))
-        for text, (verdict, measured) in every.items()
+    named = [name for name, each in QUANTITIES.items() if not each.reads.least]
+    names = [name for name in named if QUANTITIES[name].unit in _AMOUNTS]
+    names += [f"{name}({each})" for each in subjects for name in ("count", "time", "share")]
+    measures = {name: known for name in names if (known := _measure(name, scene))}
+    places = [each for role in subjects for each in (role, f"first {role}", f"last {role}")]
+    stated = [f"{name}({of})" for name in _STATED for of in ("kernel", *places)]
+    words = {name: said for name in stated if (said := _words(name, scene))}
+    quoted = {text: scene.marked(text) for text in _QUOTED.findall(examples)}
+    marks = {
+        text: (mark.verdict, measured_text(mark))
+        for text, mark in quoted.items()
+        if mark.verdict != "error"  # a command
     }
-    return PagePredictable(measures, statements, [*places])
+    return PagePredictable(measures, words, marks)
 
 
-def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
+def _measure(name: str, scene: Scene) -> KnownMeasure | None:
     """The value; None where the trace lacks it, or where calls differ in it."""
-    unit, parts = _FINEST[dimension]
-    guess = scene.prediction(f"{name} >= 0{unit}")
-
-    def holds(compare: str, at: int) -> bool:
-        amount = Amount("", at / parts)
-        changed = {"compare": Compare(compare), "number": amount, "amount": amount}
-        return scene.marked(replace(guess, args={**guess.args, **changed})).verdict == "hit"
-
-    shown = scene.marked(guess)
-    if shown.verdict != "hit":
+    try:
+        value = scene.value(name)
+    except Unknown:
         return None
-    least = _end(partial(holds, ">="), 0, 1, _LARGEST)
-    if dimension == "count" and not holds("<=", least):
+    if not isinstance(value, Value) or value.low != value.high:
         return None
-    return KnownMeasure(least / parts, UNITS[dimension], shown.measured)
+    if value.shown_as == COUNT and scene.marked(f"{name} == {value.low:.0f}").verdict != "hit":
+        return None
+    units = {unit: size for unit, (measures, size) in UNITS.items() if measures == value.measures}
+    plain = {"": 1.0} if not value.measures else {}
+    return KnownMeasure(value.low, plain | units, value.text)
 
 
-def _statements(subjects: Iterable[str], scene: Scene) -> Iterator[tuple[str, tuple[str, str]]]:
-    """`every gemm is bf16`, `some gemm has tile 256x128`, `every last gemm has stages 4`.
-
-    The page reads `last gemm has stages 4` as the latter, which says the same.
-    """
-    traits = _parsed((f"every kernel is {trait}" for trait in _TRAITS), scene)
-    for subject in subjects:
-        fields = (
-            f"every kernel has {field.name}{value}"
-            for field in described()
-            for value in _values(scene, subject, field)
-        )
-        rest = traits | _parsed(fields, scene)
-        named = [
-            (subject, _QUANTIFIERS),
-            *((f"{nth} {subject}", ("every",)) for nth in ("first", "last")),
-        ]
-        for one, quantifiers in named:
-            what = scene.prediction(f"every {one} is bf16").args["what"]
-            for text, guess in rest.items():
-                for quantifier in quantifiers:
-                    args = {**guess.args, "what": what, "quantifier": quantifier}
-                    says = text.removeprefix("every kernel ")
-                    yield f"{quantifier} {one} {says}", _stated(replace(guess, args=args), scene)
-
-
-def _parsed(texts: Iterable[str], scene: Scene) -> dict[str, Guess]:
-    """Those that are predictions: some values would have to be quoted."""
-    found = {}
-    for text in texts:
-        with suppress(UsageError):
-            found[text.lower().replace(_ELSE, "*")] = scene.prediction(text)
-    return found
-
-
-def _stated(guess: Guess, scene: Scene) -> tuple[str, str]:
-    found = scene.marked(guess)
-    return found.verdict, measured_text(found)
-
-
-def _values(scene: Scene, subject: str, field: Field) -> list[str]:
-    """What may be said of a field of names: that it is there, its values, another one."""
-    rows = scene.selected(subject).sure
-    roles = {scene.evidence.operation(row).role for row in rows}
-    values = [value_of(scene.evidence, row, field) for row in rows]
-    known = [value for value in values if value is not UNSTATED]
-    applies = not field.roles or roles & {*field.roles}
-    if field.source not in ("name", "case") or not known or not applies:
-        return []
-    texts = {text.lower() for value in known if value is not ABSENT for text in _written(value)}
-    return ["", *(f" {text}" for text in sorted(texts)), f" {_ELSE}"]
-
-
-def _written(value: object) -> list[str]:
-    """The ways to write a value: sizes may be cut short, and of several words one is enough."""
-    if not isinstance(value, list):
-        return [value_text(value)]
-    if all(isinstance(item, int) for item in value):
-        return ["x".join(map(str, value[:size])) for size in range(1, len(value) + 1)]
-    return [str(item) for item in value]
+def _words(name: str, scene: Scene) -> KnownWords | None:
+    """Every word that holds of all kernels, by marking; None where the trace does not say."""
+    try:
+        facts = scene.value(name)
+    except Unknown:
+        return None
+    if not isinstance(facts, Facts) or None in facts.values:
+        return None
+    said = {fact_text(value) for value in facts.values}
+    said |= {text[:at] for text in said for at, mark in enumerate(text) if mark == "x"}
+    said |= {word for text in said for word in text.split()}
+    said |= {"yes", "no"} if {*map(type, facts.values)} == {bool} else {*DTYPES, *LIBRARIES.split()}
+    texts = {text: text if text.isalnum() else f'"{text}"' for text in sorted(said) if text}
+    held = [
+        text for text, word in texts.items() if scene.marked(f"{name} == {word}").verdict == "hit"
+    ]
+    return KnownWords(held, facts.text)
 
 
 HEIGHT = 760  # pixels: a question with its answer, without scrolling

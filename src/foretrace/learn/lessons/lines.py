@@ -235,7 +235,7 @@ _NEXT = """Next:
   foretrace look TRACE              what bounds it, what to do first, where the time goes
   foretrace explain KERNEL          what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
-  foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
+  foretrace check TRACE PREDICTION  mark one, such as "in mlp_fwd: kernels == 5"
   foretrace lab ladder              the articles' programs on this machine: needs torch, minutes
 TRACE is a file, or the name of a recording: foretrace look --list lists them."""
 

@@ -7,10 +7,12 @@ trace that is incomplete.
 
 from __future__ import annotations
 
+import re
 import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from itertools import islice, pairwise
 from pathlib import Path, PurePath
@@ -19,12 +21,10 @@ from typing import Any
 import numpy as np
 
 from foretrace.base.errors import UsageError
-from foretrace.base.patterns import regex
-from foretrace.base.units import plural
+from foretrace.base.units import plural, time_text
 from foretrace.check.evidence import GpuOperation
-from foretrace.check.kinds.bounds import longest_gap
-from foretrace.check.selection import working_ops
-from foretrace.check.words import LONGEST
+from foretrace.check.language import Unknown
+from foretrace.check.quantities import Gap, longest_gap
 from foretrace.learn.lessons.documents import (
     HowMany,
     Lesson,
@@ -43,8 +43,9 @@ from foretrace.work.families import decode
 
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats
+SPELLED = 500  # characters of a name that a prediction repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
-_WORD = regex(r"<(\w+)>")
+_WORD = re.compile(r"<(\w+)>")
 
 
 @cache
@@ -62,7 +63,7 @@ class OwnSteps:
         self.scene, self.program, name = scene, program(scene), scene.scope.name
         call = f"one call of {said(name)}" if len(name) <= SHORT else "one call"
         places = {"steps": "one step", "step": f"step {name}", "region": call}
-        self.where = places.get(scene.scope.kind, "the whole recording")
+        self.where = places.get(scene.unit, "the whole recording")
 
     def _step(
         self,
@@ -90,7 +91,7 @@ class OwnSteps:
 
     def _median(self, what: str) -> str:
         """The median time of something, as it is measured."""
-        return self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
+        return self.scene.value(f"median({what})").text
 
 
 def _worded(text: Any, words: Mapping[str, str]) -> Any:
@@ -119,17 +120,17 @@ def program(scene: Scene) -> Program:
     ranges = [name for name in known if name != scene.region]
     shown = [said(name) for name in ranges[:NAMES]]
     more = [f"{len(ranges) - NAMES} more"] if len(ranges) > NAMES else []
-    lines = [units.get(scene.scope.kind, whole)]
+    lines = [units.get(scene.unit, whole)]
     lines += textwrap.wrap(f"ranges: {', '.join([*shown, *more])}", 76) if shown else []
     return Program(trace.path, "\n".join(lines))
 
 
 def pattern(name: str, others: Collection[str]) -> str:
-    """How a prediction spells a name that may hold anything; empty where that is not possible."""
+    """How a selector spells a name that may hold anything; empty where that is not possible."""
     plain = next(
         (at for at, char in enumerate(name) if char in '"{}*' or not char.isprintable()), 0
     )
-    cut = min(plain or len(name), LONGEST // 4)
+    cut = min(plain or len(name), SPELLED)
     if cut == len(name):
         return name
     alone = sum(other.startswith(name[:cut]) for other in others) == 1
@@ -159,12 +160,12 @@ def _ranges(scene: Scene, text: Mapping[str, Any]) -> PickOne:
     return PickOne(text["ask"], tuple(choices))
 
 
-def _most_time(named: Mapping[str, str], misread: str) -> list[PickChoice]:
-    """Which of these takes the most time; `misread` has `NAME`."""
+def _most_time(named: Mapping[str, str], time: str, misread: str) -> list[PickChoice]:
+    """Which of these takes the most `time`; `misread` has `NAME`."""
     return [
         PickChoice(
             named[name],
-            tuple(f"{name} time > {other} time" for other in named if other != name),
+            tuple(f"{time}({name}) > {time}({other})" for other in named if other != name),
             misread.replace("NAME", name),
         )
         for name in sorted(named)
@@ -190,7 +191,7 @@ class OwnCpu(OwnSteps):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         host, call, name = scene.trace.host, scene.call, scene.evidence.name
-        self.working = working_ops(call)
+        self.working = call.events(scene.evidence.computing).tolist()
         self.times, self.inner = Counter[str](), Counter[str]()
         for event in self.working:
             self.times[name(event)] += int(host.length[event])
@@ -208,11 +209,11 @@ class OwnCpu(OwnSteps):
         row, many = self.times.most_common(1)[0][0], len(self.working) > COUNTED
         yield self._step("computing", row, many=many)
         if len(ops := self.spelled[:OPS]) > 1:
-            misread = "It takes {NAME time}, calls: {NAME}."
-            choices = _most_time({op: op for op in ops}, misread)
-            listed = ", ".join(f"{op} {{{op} time}}" for op in ops)
+            misread = "It takes {host.time(NAME)}, calls: {calls(NAME)}."
+            choices = _most_time({op: op for op in ops}, "host.time", misread)
+            listed = ", ".join(f"{op} {{host.time({op})}}" for op in ops)
             yield self._step("top", ops[0], {"listed": listed, "op": ops[0]}, choices)
-        if ops and self.scene.scope.kind != "trace":
+        if ops and self.scene.unit != "trace":
             yield self._step("share", ops[0], {"op": ops[0]})
         yield from self._calls()
         row, many = self.calls.most_common(1)[0][0], len(self.calls) > COUNTED
@@ -228,9 +229,9 @@ class OwnCpu(OwnSteps):
             if self.calls[op]:
                 yield self._step("wrapped", op, {"op": op})
         if 0 < self.calls["aten::copy_"] <= COUNTED:
-            found = self.scene.marked("some aten::copy_ comes from aten::addmm")
+            copy = self.scene.marked("in aten::addmm: calls(aten::copy_) > 0")
             of_a_bias = " aten::addmm copies its bias into the output."
-            bias = of_a_bias if found.verdict == "hit" else ""
+            bias = of_a_bias if copy.verdict == "hit" else ""
             yield self._step("copies", "aten::copy_", {"bias": bias})
         names = [op for op in self.times if decode(op).family == "inductor_cpp"]
         if names:
@@ -241,18 +242,23 @@ class OwnCpu(OwnSteps):
         names = [name for name, _ in self.inner.most_common(1) if '"' not in name]
         if not names or "{" in names[0]:
             return
-        what = f'region "{names[0]}"'
-        words = {"range": said(names[0]), "what": what, "median": self._median(what)}
+        what = f'"{names[0]}"'
+        words = {
+            "range": said(names[0]),
+            "what": what,
+            "median": self._median(f"host.time({what})"),
+        }
         yield self._step("within", names[0], words)
         yield self._step("range_length", names[0], words)
 
 
 def _plain(op: str) -> bool:
-    """Whether a prediction can spell the op without quotes."""
+    """Whether a selector can spell the op without quotes."""
     return "::" in op and bare(op).isidentifier()
 
 
 CHOICES = 3
+_SPELLED = {"copy": "copy kernel"}  # `copy` alone is a memcpy
 SHORT_NS = 2_000  # a shorter gap is that between any two kernels
 
 
@@ -287,7 +293,14 @@ class OwnGpu(OwnSteps):
         if len({each.name for each in operations if each.label == self.top.label}) > 1:
             return ""
         spelled = pattern(self.top.name, {each.name for each in operations})
-        return f'kernel "{spelled}"' if spelled else ""
+        return f'"{spelled}"' if spelled else ""
+
+    @cached_property
+    def gap(self) -> Gap | None:
+        """The longest gap of the call; None where the GPU is never idle."""
+        with suppress(Unknown):
+            return longest_gap(self.scene.call)
+        return None
 
     @cached_property
     def row(self) -> str:
@@ -304,9 +317,14 @@ class OwnGpu(OwnSteps):
         if not self.kernels:
             return
         named = texts()["roles"]
-        roles = {role: named[role] for role in self._summed("role") if role in named}
+        roles = {
+            _SPELLED.get(role, role): named[role] for role in self._summed("role") if role in named
+        }
         roles = dict(islice(roles.items(), CHOICES))
-        listed = ", ".join(f"{{{role}}} {role}" for role in roles) or "of many kinds"
+        listed = (
+            ", ".join(f"{{count({role})}} {role.removesuffix(' kernel')}" for role in roles)
+            or "of many kinds"
+        )
         many = len(self.kernels) > COUNTED
         yield self._step("counted", self.row, {"listed": listed}, many=many)
         if self.selector and len({*self._summed("name")}) > 1:
@@ -316,12 +334,13 @@ class OwnGpu(OwnSteps):
         yield from self._gap()
         yield from self._launcher()
         if len(roles) > 1:
-            misread = "They take {NAME time} of {gpu time}. Count time, not kernels."
-            listed = ", ".join(f"{roles[role]} {{{role} time}}" for role in roles)
+            misread = "They take {time(NAME)} of {gpu.time}. Count time, not kernels."
+            listed = ", ".join(f"{roles[role]} {{time({role})}}" for role in roles)
             words = {"listed": listed, "count": str(len(roles)), "role": next(iter(roles))}
-            yield self._step("role", self.row, words, _most_time(roles, misread))
+            yield self._step("role", self.row, words, _most_time(roles, "time", misread))
         yield from self._waits()
-        yield self._step("length", self.row, {"median": self._median("kernel")})
+        with suppress(Unknown):  # of launches without a GPU event no time is known
+            yield self._step("length", self.row, {"median": self._median("time(kernel)")})
         yield self._step("distinct", self.row)
 
     def _launcher(self) -> Iterator[LessonStep]:
@@ -334,7 +353,7 @@ class OwnGpu(OwnSteps):
         choices = [
             PickChoice(
                 said(op),
-                (f'every {self.selector} comes from "{op}"',),
+                (f'caller({self.selector}) == "{op}"',),
                 f"{said(op)} launches other kernels in {self.where}.",
             )
             for op in sorted([self.top.chain[-1], *others[: CHOICES - 1]])
@@ -348,42 +367,40 @@ class OwnGpu(OwnSteps):
         the queue for something else.
         """
         bounds = texts()["bounds"]
-        known = [name for name in bounds if self.scene.marked(f"bound is {name}").verdict == "hit"]
+        known = [name for name in bounds if self.scene.marked(f"bound == {name}").verdict == "hit"]
         if known:
             names = dict.fromkeys(["host", "compute", "memory", *known])
-            yield self._step("bound", self.row, choices=_named("bound is", bounds, names))
+            yield self._step("bound", self.row, choices=_named("bound ==", bounds, names))
             return
-        gap = longest_gap(self.scene.call)
+        gap = self.gap
         if not (gap and gap.cause in ("queue", "unknown")):
             yield self._step("busy", self.row)
 
     def _gap(self) -> Iterator[LessonStep]:
         """What the longest gap on the GPU is."""
-        causes = texts()["causes"]
-        marks = {name: self.scene.marked(f"longest gap is {name}") for name in causes}
-        right = next((name for name, mark in marks.items() if mark.verdict == "hit"), "")
-        gap = longest_gap(self.scene.call)
-        if not (right and gap) or not self.scene.trace.host.is_op.any():
-            return  # what the host did is told by its ops
-        if gap.end_ns - gap.start_ns < SHORT_NS:
+        causes, gap = texts()["causes"], self.gap
+        if not gap or gap.cause not in causes or gap.length_ns < SHORT_NS:
             return
-        names = sorted({right, "launch", "host", "sync"})
+        if not self.scene.trace.host.is_op.any():
+            return  # what the host did is told by its ops
+        names = sorted({gap.cause, "launch", "host", "sync"})
         ended = self.scene.evidence.operation(gap.then) if gap.then >= 0 else self.top
         words = {
-            "length": marks[right].measured.partition(",")[0],
+            "length": time_text(gap.length_ns),
             "ended": said(ended.label),
-            "after": texts()["after"][right],
+            "after": texts()["after"][gap.cause],
         }
-        choices = _named("longest gap is", causes, names)
+        choices = _named("gap.cause ==", causes, names)
         yield self._step("gap", self._row_of(ended), words, choices)
 
     def _waits(self) -> Iterator[LessonStep]:
         """How often the host waits for the GPU, and how many memcpys there are."""
         scene, gpu = self.scene, self.scene.trace.gpu
-        if scene.scope.kind != "trace":  # every recording ends with a wait
+        if scene.unit != "trace":  # every recording ends with a wait
             events = scene.call.events(scene.trace.host.is_wait).tolist()
-            row = scene.evidence.name(events[0]) if events else self.row
-            yield self._step("waits", row, {"shown": "sync" if events else "kernels"})
+            names = list(dict.fromkeys(map(scene.evidence.name, events)))
+            words = {"shown": "waits" if events else "kernels", "names": said(", ".join(names))}
+            yield self._step("waits", names[0] if names else self.row, words)
         if 0 < int(np.count_nonzero(gpu.is_memcpy[scene.call.rows])) <= COUNTED:
             yield self._step("copies", self.row)
 
@@ -412,7 +429,7 @@ def own_sitting(trace: Trace, most: int = MOST) -> Sitting:
     name, more = PurePath(typed_as(trace.path)).name, "--kernels" if len(trace.gpu) else "--ops"
     read = (
         f"foretrace look {name} {more}: every row behind these answers",
-        "foretrace docs guess: predict anything else, for `foretrace check`",
+        "foretrace docs check: predict anything else, for `foretrace check`",
     )
     lesson = Lesson(0, "own", f"Your trace, {plural(len(steps), 'question')}", steps, read)
     return Sitting(lesson, lambda _: trace, {(trace.path, ""): scene})

@@ -1,43 +1,35 @@
 """A recording opened for a step of a lesson: marks predictions, measures facts, draws a call.
 
-What stands between braces in a text is measured, never typed:
-
-    {kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}    a measure of one call
-    {layout of first gemm}, {call of gelu}, {name of ops}            a field, each value once
-    {gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
-    {in optimizer: kernels}                                          a measure of another region
-    {A: gpu time}                                                    the same of the recording A
-    {HBM roof}, {L2 roof}, {L2 size}                                 of the GPU, as measured
+What stands between braces in a text is an expression of `foretrace check`, and is measured when the
+text is shown: `{kernels}`, `{time(gelu)}`, `{layout(first gemm)}`, `{in optimizer: kernels}`,
+`{a.gpu.time}`. Of the GPU there are `{HBM roof}`, `{L2 roof}` and `{L2 size}`.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from msgspec import structs
 
-from foretrace.base.errors import UsageError
-from foretrace.base.patterns import regex
 from foretrace.base.units import bytes_text
-from foretrace.check import Guess, parse
 from foretrace.check.evidence import Evidence
-from foretrace.check.grammar import SLOTS
-from foretrace.check.kinds.bounds import longest_gap
-from foretrace.check.marking import mark
-from foretrace.check.selection import Measure, Selection, middle, select, working_ops
-from foretrace.check.traits import read_field, value_of, value_text
+from foretrace.check.judging import Answer, Facts, Value, fact_text
+from foretrace.check.language import Scope, Unknown, parse
+from foretrace.check.marking import Marker, mark, middle
+from foretrace.check.quantities import longest_gap, reads
 from foretrace.check.verdict import Verdict
-from foretrace.check.windows import Scope, Unknown, Window, cpu_place, split_scope, windows_of
-from foretrace.check.words import ParseFailure, read_selector, split
+from foretrace.check.windows import Window, windows_of
 from foretrace.learn.lessons.documents import Lanes, LaneSlice
 from foretrace.look.document import roofs_entry
 from foretrace.read import recordings
 from foretrace.trace.bounds import measured_spans
-from foretrace.trace.cpu_ops import TORCH_REGIONS, quotable_regions
+from foretrace.trace.cpu_ops import TORCH_REGIONS, cpu_region, quotable_regions
 from foretrace.trace.gpu import Gpu
 from foretrace.trace.host import Host, step_number
 from foretrace.trace.intervals import Ints
@@ -57,6 +49,7 @@ class Scene:
     def __init__(self, trace: Trace, against: Scene | None = None) -> None:
         self.trace, self.against = trace, against
         self.evidence = Evidence(trace)
+        self.marker = Marker(self.evidence, against.evidence if against else None)
         self._verdicts: dict[str, Verdict] = {}
         region = trace.run.rung.region
         known = region is not None and region in trace.spans.region_groups()
@@ -65,17 +58,18 @@ class Scene:
     def _main(self) -> Scope:
         """Steps, else the region that holds most of the work, else the whole trace."""
         if self.on_cpu:
-            return cpu_place(self.evidence.trace)
+            region = "" if self.trace.spans.steps else cpu_region(self.trace)
+            return Scope("region", region) if region else Scope()
         per, spans = measured_spans(self.trace)
         if per == "per step":
             # every step where they launch as much as each other, else the one in the middle
-            steps = windows_of(Scope("steps"), self.evidence)
+            steps = windows_of(Scope(), self.evidence)
             if len({len(step.rows) for step in steps}) == 1:
-                return Scope("steps")
+                return Scope()
             return Scope("step", str(step_number(middle(steps)[0].region)))
         names = {span.name for span in spans}
-        told = len(names) == 1 and names <= quotable_regions(self.evidence.trace).keys()
-        own = told and not next(iter(names)).startswith("##")  # torch names ranges so
+        one = len(names) == 1 and names <= quotable_regions(self.trace).keys()
+        own = one and not next(iter(names)).startswith("##")  # torch names ranges so
         return Scope("region", names.pop()) if own else Scope()
 
     @property
@@ -84,28 +78,32 @@ class Scene:
         return self.scope.name if self.scope.kind == "region" else ""
 
     @property
+    def unit(self) -> str:
+        """What one call is: step (of any number), a numbered step, region, or the whole trace."""
+        return self.scope.kind or ("steps" if self.trace.spans.steps else "trace")
+
+    @property
     def on_cpu(self) -> bool:
         """Whether the CPU computed: the trace has ops, and nothing that hints at a GPU."""
         return self.evidence.runs_on_cpu
 
-    def prediction(self, text: str) -> Guess:
-        """The prediction, about one call where it names no other place."""
-        guess = parse(text)
-        if guess.scope.kind != "trace" or guess.kind.records:
-            return guess
-        other = self.against.scope if self.against else self.scope
-        # one call is one step; A may name its calls otherwise
-        scope = self.scope if other == self.scope else Scope("steps")
-        return replace(guess, text=scope.prefix + text, scope=scope)
-
-    def marked(self, text: str | Guess) -> Verdict:
-        """How a prediction fares; one that a lesson states is marked once."""
-        other = self.against.evidence if self.against else None
-        if not isinstance(text, str):
-            return mark(text, self.evidence, other)
+    def marked(self, text: str) -> Verdict:
+        """How a prediction fares, about one call where it names no other place; marked once."""
         if text not in self._verdicts:
-            self._verdicts[text] = mark(self.prediction(text), self.evidence, other)
+            other = self.against.scope if self.against else self.scope
+            # one call is one step; `a` may name its calls otherwise
+            placed = self._placed(text) if other == self.scope else text
+            self._verdicts[text] = mark(placed, self.marker, gap=self.trace.ledger.gap)
         return self._verdicts[text]
+
+    def value(self, text: str) -> Answer:
+        """What an expression is in the call that is drawn; `Unknown` where the trace lacks it."""
+        prediction = parse(self._placed(text), reads(), self.marker.advise)
+        places = self.marker.places(prediction.scope)
+        return self.marker.value(prediction.node, middle(places)[0])
+
+    def _placed(self, text: str) -> str:
+        return text if text.startswith("in ") else f"{self.scope}{text}"
 
     @cached_property
     def calls(self) -> list[Window]:
@@ -120,12 +118,15 @@ class Scene:
         """
         return middle(self.calls)[0]
 
-    def selected(self, selector: str) -> Selection:
-        """What a selector matches in the call that is drawn; nothing where the trace lacks it."""
-        try:
-            return select(self.call, read_selector(split(selector), 0)[0])
-        except Unknown:
-            return Selection(False, [], [])
+    def deciding(self, show: str) -> tuple[list[int], list[int]]:
+        """GPU operations and host events that a quantity is counted on, in the call that is drawn;
+        none where the trace lacks them.
+        """
+        with suppress(Unknown):
+            self.marker.places(self.scope)
+            answer = self.marker.value(parse(show, reads()).node, self.call)
+            return [*answer.rows], [*answer.events]
+        return [], []
 
 
 def opened(opens: Opens, name: str, against: str = "") -> Scene:
@@ -136,16 +137,8 @@ def opened(opens: Opens, name: str, against: str = "") -> Scene:
 
 
 MISSING = "not in the trace"
-_FACT = regex(r"\{([^{}]+)\}")
+_FACT = re.compile(r"\{([^{}]+)\}")
 ROOFS = {"HBM roof": "hbm_gbps", "L2 roof": "l2_gbps", "L2 size": "l2_bytes"}
-# measures that predictions alone have
-_PREDICTED = {
-    "gpu busy": "0%",
-    "gpu idle": "0%",
-    "compile time": "0 s",
-    "peak memory": "0 B",
-    "peak reserved memory": "0 B",
-}
 
 
 def filled(text: str, scene: Scene) -> str:
@@ -158,64 +151,43 @@ def _known(text: str, scene: Scene) -> str:
         return _fact(text, scene)
     except Unknown:
         return f"({MISSING}: {text})"
-    except ParseFailure as wrong:
-        said = f"{{{text}}} in a lesson: not a measure, a field or a share"
-        raise UsageError(said) from wrong
 
 
 def _fact(text: str, scene: Scene) -> str:
-    if text.startswith("A: ") and scene.against:
-        return _fact(text.removeprefix("A: "), scene.against)
+    if text.startswith("a.") and scene.against:  # which may name its calls otherwise
+        return _fact(text.removeprefix("a."), scene.against)
     if text in ROOFS:
-        roofs = roofs_entry(device_of(scene.evidence.trace.about))
+        roofs = roofs_entry(device_of(scene.trace.about))
         value = getattr(roofs, ROOFS[text], None)
         if value is None:
             raise Unknown(text)
         return bytes_text(value) if text == "L2 size" else f"{bytes_text(value * 1e9)}/s"
-    if least := _PREDICTED.get(text.rpartition(": ")[2]):
-        verdict = scene.marked(f"{text} >= {least}")
-        if verdict.verdict == "unknown":
-            raise Unknown(verdict.why)
-        return verdict.measured.partition(" (")[0]
-    field, of, selector = text.partition(" of ")
-    if of:
-        return _field(field, scene, scene.selected(selector))
-    scope, tokens = split_scope(text, split(text))
-    measure, end = SLOTS["measure"].read(tokens, 0)
-    if not isinstance(measure, Measure) or end != len(tokens):
-        raise ParseFailure(end, [])
-    calls = scene.calls if scope.kind == "trace" else windows_of(scope, scene.evidence)
-    return measure.shown(measure.median(calls))
+    answer = scene.value(text)
+    if isinstance(answer, Facts):
+        return ", ".join(dict.fromkeys(map(shown_fact, answer.values)))
+    if isinstance(answer, Value) and answer.why:
+        raise Unknown(answer.why)
+    return answer.text
 
 
-def _field(name: str, scene: Scene, found: Selection) -> str:
-    """The values of a field, each once; host events have a name alone."""
-    evidence = scene.evidence
-    if name == "call":
-        values = [evidence.launch_name(row) for row in found.sure]
-    elif name == "name" and found.on_gpu:
-        values = [evidence.operation(row).name for row in found.sure]
-    elif name == "name":
-        values = [evidence.name(event) for event in found.sure]
-    else:
-        field = read_field(split(name), 0)[0]
-        values = [value_text(value_of(evidence, row, field)) for row in found.sure]
-    return ", ".join(dict.fromkeys(values))
+def shown_fact(value: object) -> str:
+    """What a kernel states, in a text for people; percent without decimals."""
+    return f"{value:.0f}" if isinstance(value, float) else fact_text(value)
 
 
 MOST = 5_000  # GPU operations or ops of one drawing; a longer call is drawn in part
+GAP = "gap.longest"
 PART = 24  # of them, around the longest one that decides
 
 
 def lanes(scene: Scene, show: str) -> Lanes:
-    """The call with the median GPU time; `show` selects what decides, or is `gap`: the longest."""
-    gap = longest_gap(scene.call) if show == "gap" else None
-    ended = Selection(True, [gap.then], []) if gap and gap.then >= 0 else None
-    found, gpu = ended or scene.selected(show), scene.trace.gpu
-    call = _part(scene.call, found)
+    """The call with the median GPU time; `show` is the quantity that what decides is counted in."""
+    gpu, (decide, called) = scene.trace.gpu, scene.deciding(show)
+    gap = longest_gap(scene.call) if show == GAP else None
+    decide = [gap.then] if gap and gap.then >= 0 else decide
+    call = _part(scene.call, decide, called)
     rows = call.rows.tolist()
-    events = set[int]() if found.on_gpu else {*found.sure}
-    chosen = {*found.sure} if found.on_gpu else set[int]()
+    chosen, events = {*decide}, {*called}
     host, name = scene.trace.host, scene.evidence.name
     ops = call.events(host.is_op & host.lasting).tolist()
     outer = [event for event in ops if len(host.op_chain(event)) == 1]
@@ -247,7 +219,9 @@ def lanes(scene: Scene, show: str) -> Lanes:
         for row, launch in launched.items()
     ]
     if gap:
-        work.append(LaneSlice("idle", gap.start_ns - begin, gap.end_ns - begin, 0, True))
+        work.append(
+            LaneSlice("idle", gap.start_ns - begin, gap.start_ns + gap.length_ns - begin, 0, True)
+        )
     inside = sorted(inner - {*outer, *ranges, *launches})
     calls = [launch for launch in launches if launch >= 0]
     every = (*map(drawn, (ranges, outer, inside, calls)), work)
@@ -270,17 +244,20 @@ def _drawn(call: Window) -> Ints:
     return call.events((host.is_op | host.is_call) & host.lasting)
 
 
-def _part(call: Window, found: Selection) -> Window:
+def _part(call: Window, decide: list[int], called: list[int]) -> Window:
     """The call, or what is around the longest operation that decides where there are too many."""
     trace = call.evidence.trace
     timed, drawn = (trace.gpu, call.rows) if len(call.rows) else (trace.host, _drawn(call))
     if max(len(call.rows), len(_drawn(call))) <= MOST:
         return call
-    length = {item: int(timed.end[item] - timed.start[item]) for item in found.sure}
-    known = [item for item in length if found.on_gpu is bool(len(call.rows))]
-    middle = max(known, key=lambda item: length[item], default=int(drawn[len(drawn) // 2]))
+    known = [item for item in (decide if len(call.rows) else called) if item in drawn]
+    longest = max(
+        known,
+        key=lambda item: int(timed.end[item] - timed.start[item]),
+        default=int(drawn[len(drawn) // 2]),
+    )
     order = drawn[np.argsort(timed.start[drawn], kind="stable")]
-    at = int(np.flatnonzero(order == middle)[0])
+    at = int(np.flatnonzero(order == longest)[0])
     near = order[max(at - PART // 2, 0) : at + PART // 2]
     begin, end = int(timed.start[near].min()), int(timed.end[near].max())
     rows = near if len(call.rows) else call.rows
@@ -298,7 +275,7 @@ def _apart(call: Window, events: set[int]) -> list[int]:
         before = at == 0 or ends[at - 1] <= host.start[event]
         return before and (at == len(begins) or host.end[event] <= begins[at])
 
-    return [*found, *_in_turn(host, filter(is_free, working_ops(call)))]
+    return [*found, *_in_turn(host, filter(is_free, call.events(call.evidence.computing).tolist()))]
 
 
 def _in_turn(host: Host, events: Iterable[int]) -> list[int]:

@@ -17,8 +17,7 @@ from msgspec import Struct, field
 
 from foretrace.base.errors import MissingError, UsageError, warn
 from foretrace.base.files import write_bytes
-from foretrace.base.patterns import regex
-from foretrace.check import baseline
+from foretrace.check.holding import holding
 from foretrace.check.verdict import Verdict
 from foretrace.compare.articles import published
 from foretrace.learn.lessons.documents import (
@@ -39,12 +38,12 @@ from foretrace.trace.trace import Trace
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps
-_NUMBER = regex(r"\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
 )  # fmt: skip
-_REFERS = regex("^the same|still")  # to the program before
+_REFERS = re.compile("^the same|still")  # to the program before
 
 
 def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
@@ -71,9 +70,7 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         # a compiler numbers its kernels, so that the op of a row may be a fact
-        row=average(
-            scene.trace, filled(step.row, scene) if step.row.startswith("{name of ") else step.row
-        ),
+        row=average(scene.trace, filled(step.row, scene) if step.row.startswith("{") else step.row),
         published=published(step.a100),
     )
 
@@ -139,7 +136,7 @@ def right_answer(step: LessonStep, scene: Scene) -> str:
         return next(
             (each for each in numbers if _holds(scene, [ask.holds.replace("{}", each)])), ""
         )
-    return next((text for text, _ in baseline.holding(scene.trace)), "")
+    return next((text for text, _ in holding(scene.trace)), "")
 
 
 def _holds(scene: Scene, predictions: Iterable[str]) -> bool:

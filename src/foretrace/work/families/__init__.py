@@ -23,7 +23,14 @@ from msgspec.structs import replace
 
 from foretrace.base import plugins
 from foretrace.work.families._cpp import on_card, rows
-from foretrace.work.families._parser import MATMULS, SHORT_LIMIT, VIEWS, role_of_op, vocabulary
+from foretrace.work.families._parser import (
+    MATMULS,
+    SHORT_LIMIT,
+    VIEWS,
+    is_op,
+    role_of_op,
+    vocabulary,
+)
 from foretrace.work.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "changed",
     "decode",
     "every",
+    "is_op",
     "of",
     "on_card",
     "own_ops",
