@@ -443,11 +443,6 @@ class Evidence:
         return {operation.role for operation in self.operations}
 
     @cached_property
-    def steps_an_optimizer(self) -> bool:
-        """Whether it is known which kernels an optimizer's step launched."""
-        return "optimizer" in {str(group) for group in self.trace.work_groups}
-
-    @cached_property
     def runs_on_cpu(self) -> bool:
         """Whether nothing in the trace hints at a GPU."""
         return cpu_ops.runs_on_cpu(self.trace)

@@ -394,28 +394,23 @@ def _share(window: Window, of: Selector) -> Answer:
     return _number(mine.low / max(float(window.shared.sum()), 1.0), SHARE, rows=mine.rows)
 
 
-@quantity("max", TIME, 1, expression=True)
-def _max(window: Window, values: Sequence[float], measures: str) -> Answer:
-    """The largest of all launches: `max(time(gemm)) < 100 us`."""
-    return _number(max(values), measures)
+def _over_launches(
+    of: Callable[[Sequence[float]], float], doc: str
+) -> Callable[[Window, Sequence[float], str], Answer]:
+    def over(window: Window, values: Sequence[float], measures: str) -> Answer:
+        return _number(of(values), measures)
+
+    over.__doc__ = doc
+    return over
 
 
-@quantity("min", TIME, 1, expression=True)
-def _min(window: Window, values: Sequence[float], measures: str) -> Answer:
-    """The smallest of all launches."""
-    return _number(min(values), measures)
-
-
-@quantity("mean", TIME, 1, expression=True)
-def _mean(window: Window, values: Sequence[float], measures: str) -> Answer:
-    """The mean over all launches."""
-    return _number(fmean(values), measures)
-
-
-@quantity("median", TIME, 1, expression=True)
-def _median(window: Window, values: Sequence[float], measures: str) -> Answer:
-    """The median over all launches."""
-    return _number(median(values), measures)
+for _name, _of, _doc in (
+    ("max", max, "The largest of all launches: `max(time(gemm)) < 100 us`."),
+    ("min", min, "The smallest of all launches."),
+    ("mean", fmean, "The mean over all launches."),
+    ("median", median, "The median over all launches."),
+):
+    quantity(_name, TIME, 1, expression=True)(_over_launches(_of, _doc))
 
 
 @quantity("spread", SHARE, 1, expression=True)

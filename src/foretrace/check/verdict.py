@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from foretrace.base.display import Displayed
 
-VERDICTS = ("hit", "miss", "unknown", "error")
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Displayed):

@@ -55,7 +55,7 @@ def ahead(
         click.echo("\n".join(texts.get(question.name, "") for question in questions))
         return 1 if reading.fails(a) else 0
     document = forecast(a, b, {question.name: guess for question, _, guess in found})
-    use.answer_in_sections("json" if as_json else "text", document, lambda: page(document))
+    use.answer_in_tables("json" if as_json else "text", document, lambda: page(document))
     missed = any(each.you and each.you.verdict == "miss" for each in document.entries)
     return 1 if missed or reading.fails(a, b) else 0
 

@@ -271,7 +271,7 @@ def answer(
         click.echo((encode if form == "json" else markdown)(document))
 
 
-def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Table]]) -> None:
+def answer_in_tables(form: str, document: Struct, page: Callable[[], list[Table]]) -> None:
     """Print a document as JSON, or its page as Markdown, as CSV or for the terminal."""
     from foretrace.base import tables
 

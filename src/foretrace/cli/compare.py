@@ -103,7 +103,7 @@ def command(
             from foretrace.compare.fail_if import of_tries
 
             outcomes = of_tries(given, changed)
-        use.answer_in_sections(form, changed, lambda: tries.page(changed))
+        use.answer_in_tables(form, changed, lambda: tries.page(changed))
         return 1 if _fails(outcomes, form) else 0
     several = [reading.is_job(each) for each in (before, after)]
     if any(several):
@@ -172,7 +172,7 @@ def _jobs(a: Opened, b: Opened, form: str, given: list[Prediction], reading: use
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
-    use.answer_in_sections(form, found, lambda: page(found, use.width()))
+    use.answer_in_tables(form, found, lambda: page(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
     outcomes = of_jobs(given, *jobs) if given else []
     return 1 if _fails(outcomes, form) or lost else 0

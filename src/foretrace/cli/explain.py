@@ -53,7 +53,7 @@ def command(words: tuple[str, ...], form: str, path: str | None, gpu: str | None
     if words and not found.entries:
         _explain_kernels(words, form, path, gpu)
         return
-    use.answer_in_sections(form, found, lambda: manual_page(found, listed=not words))
+    use.answer_in_tables(form, found, lambda: manual_page(found, listed=not words))
 
 
 def _explain_kernels(

@@ -59,7 +59,7 @@ def command(
     use.warn_of_left_out(found.left_out)
     if target is not None:
         write_page(target, history_html(found), [])
-    use.answer_in_sections(form, found, lambda: page(found, every=every))
+    use.answer_in_tables(form, found, lambda: page(found, every=every))
     return 1 if reading.strict and found.left_out else 0
 
 

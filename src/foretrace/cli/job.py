@@ -94,6 +94,6 @@ def command(
             tables = [*tables, job_page.job_timeline(timeline_of, step, use.width())]
         return tables
 
-    use.answer_in_sections(form, found, page)
+    use.answer_in_tables(form, found, page)
     odd = found.left_out or any(each.severity != "info" for each in (*found.notes, *found.same))
     return 1 if reading.strict and odd else 0

@@ -128,7 +128,7 @@ def command(
         opened = reading.trace(trace, captures)
         use.warn_of_loss(opened)
         predicted = predict_fixes(opened, fix, steering)
-        use.answer_in_sections(form, predicted, lambda: page_of_fixes(predicted))
+        use.answer_in_tables(form, predicted, lambda: page_of_fixes(predicted))
         return 1 if reading.fails(opened) else 0
     from foretrace.read.door import TraceFile, TraceFolder, TryResult, one_trace
 
@@ -137,7 +137,7 @@ def command(
         from foretrace.record.tries.lines import page as try_page
 
         document = found.document
-        use.answer_in_sections(form, document, lambda: try_page(document))
+        use.answer_in_tables(form, document, lambda: try_page(document))
         return 0
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
@@ -192,7 +192,7 @@ def command(
             shown += beside_real(guesses)
         return shown
 
-    use.answer_in_sections(form, overview.look, page)
+    use.answer_in_tables(form, overview.look, page)
     return _code(reading, [overview.look.ledger], left_out=len(left_out))
 
 
@@ -209,7 +209,7 @@ def _several(
     def page() -> list[Table]:
         return sections(root, looks) if whole else first_screen(root, looks, use.width())
 
-    use.answer_in_sections(form, looks, page)
+    use.answer_in_tables(form, looks, page)
     ledgers = [look.ledger for look in looks.traces]
     return _code(reading, ledgers, looks.notes, len(looks.left_out))
 

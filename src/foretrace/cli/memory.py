@@ -65,7 +65,7 @@ def command(
             memory_document(_held(_opened(path, reading), reading)) for path in (snapshot, other)
         ]
         changed = memory_changes(*sides)
-        use.answer_in_sections(form, changed, lambda: changes_page(changed, top=top))
+        use.answer_in_tables(form, changed, lambda: changes_page(changed, top=top))
         return 1 if reading.strict and any(side.lost for side in sides) else 0
     if snapshot == "-":
         stdin: Any = sys.stdin.buffer
@@ -77,7 +77,7 @@ def command(
                 click.echo("paste the error, then press Ctrl-D", err=True)
             text = sys.stdin.buffer.read(4 * LONGEST).decode("utf-8", "replace")
             explained = out_of_memory_document(read_oom_text(text))
-            use.answer_in_sections(form, explained, lambda: oom_page(explained))
+            use.answer_in_tables(form, explained, lambda: oom_page(explained))
             return 0
     from foretrace.memory import memory_document
     from foretrace.memory.lines import page
@@ -88,7 +88,7 @@ def command(
     views = _views(opened.path, held, reading)
     found = memory_document(held, views)
 
-    use.answer_in_sections(form, found, lambda: page(found, top=top))
+    use.answer_in_tables(form, found, lambda: page(found, top=top))
     if target is not None:
         from foretrace.pages.memory_html import memory_html
         from foretrace.pages.page import write_page

@@ -86,7 +86,7 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
         document = replace(document, patch=replace(document.patch, path=str(target)))
     if html is not None:
         write_page(html, try_html(document), [])
-    use.answer_in_sections(form, document, lambda: page(document))
+    use.answer_in_tables(form, document, lambda: page(document))
     if stopped is not None:
         raise stopped
     return 0

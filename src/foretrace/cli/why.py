@@ -87,5 +87,5 @@ def command(
         from foretrace.pages.page_tables import why_html
 
         write_page(html, why_html(why), [path])
-    use.answer_in_sections(form, why, page)
+    use.answer_in_tables(form, why, page)
     return 1 if reading.strict and why.ledger.lost_data else 0

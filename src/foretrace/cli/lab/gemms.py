@@ -39,4 +39,4 @@ def command(
     head = (facts.device, facts.command, facts.environment, known.frame.height)
     document = GemmsDocument(1, *head, heat=heat, near=near)
     every = rest["all"] or form == "markdown"
-    use.answer_in_sections(form, document, lambda: page(document, every=every))
+    use.answer_in_tables(form, document, lambda: page(document, every=every))

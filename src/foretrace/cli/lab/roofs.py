@@ -57,4 +57,4 @@ def command(
         document = roofs(device, use.say)
         place = devices.save_roofs(document, output)
     every, wrote = rest["all"] or form == "markdown", place if form == "text" else None
-    use.answer_in_sections(form, document, lambda: page(document, wrote, every=every))
+    use.answer_in_tables(form, document, lambda: page(document, wrote, every=every))

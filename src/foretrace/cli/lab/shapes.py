@@ -60,4 +60,4 @@ def command(rung: str, contenders: str, recorded: str | None, form: str, **rest:
         visited = default_shapes(subject, small=choice.small)
         document = shapes(subject, visited, names, choice, use.say)
     everything = every or form == "markdown"
-    use.answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
+    use.answer_in_tables(form, document, lambda: shapes_page(document, every=everything))

@@ -19,7 +19,6 @@ from foretrace.base.units import sum_of_all
 from foretrace.read.ledger import Ledger
 
 # The rows that torch.compile writes into a trace (torch 2.11 to 2.13).
-CACHE_LOOKUP = "TorchDynamo Cache Lookup"
 REGION = "Torch-Compiled Region"
 GRAPH = "## Call CompiledFxGraph"
 FUNCTION = "CompiledFunction"

@@ -25,7 +25,6 @@ from foretrace.read.compiler.records import (
     Access,
     Compilation,
     CompiledLaunch,
-    CompilerRun,
     FxGraph,
     GraphNode,
     KernelCall,
@@ -105,18 +104,6 @@ def dynamo_ops(compilation: Compilation) -> dict[str, str]:
     """The ops of the user's program by the name of their node."""
     graphs = (graph for graph in compilation.graphs if graph.stage == "dynamo")
     return {node.name: op_word(node.target) for graph in graphs for node in graph.nodes}
-
-
-def line_ops(run: CompilerRun, file: str, line: int | None) -> frozenset[str]:
-    """The ops that the user's program has in one line, or in any line of a file, as compiled."""
-    return frozenset(
-        op_word(node.target)
-        for compilation in run.compilations
-        for graph in compilation.graphs
-        for node in graph.nodes
-        if graph.stage == "dynamo" and node.source
-        if is_at(node.source.file, node.source.line, file, line)
-    )
 
 
 def comes_from(launch: CompiledLaunch, file: str, line: int | None) -> bool:
